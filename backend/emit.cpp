@@ -321,7 +321,7 @@ class Emitter {
     return rows;
   }
 
-  Plan plan_;
+  Plan plan_;  // a copy: the names that nodes have in loops over layers are added to it
   Diags& diags_;
   const ProgramForm form_;
   const ProgramNames names_;

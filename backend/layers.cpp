@@ -220,8 +220,9 @@ class Namer {
     layers_.loops[&block].push_back(std::move(loop));
   }
 
-  /// The names of each loop are those of the program but for what its layers have of their own.
+  /// Once all loops are known: the names of each are those of the program but for what its layers have of their own.
   ProgramLayers finish() {
+    layers_.tables = table_lines();
     std::map<const Block*, size_t> next;
     for (const auto& [block, roles] : roles_) {
       LayerLoop& loop = layers_.loops[block][next[block]++];
@@ -406,8 +407,6 @@ class Namer {
     own_[role] = [name = table.name, first](int begin) { return in_layer_text(name, first - begin); };
   }
 
- public:
-  /// The lines of the tables, once all names are known.
   std::vector<std::string> table_lines() {
     constexpr size_t kWidth = 116;
     std::vector<std::string> lines;
@@ -423,7 +422,6 @@ class Namer {
     return lines;
   }
 
- private:
   Plan& plan_;
   const Program& program_;
   ProgramLayers layers_;
@@ -446,10 +444,7 @@ ProgramLayers find_layers(Plan& plan, const ProgramNames& names, const Program& 
     const std::vector<StepShape> shapes = writer.shapes(block);
     for (const Found& found : Finder(shapes).all(0, shapes.size())) namer.add(block, shapes, found);
   }
-  std::vector<std::string> tables = namer.table_lines();
-  ProgramLayers layers = namer.finish();
-  layers.tables = std::move(tables);
-  return layers;
+  return namer.finish();
 }
 
 }  // namespace weftc

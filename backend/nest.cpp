@@ -237,7 +237,10 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
     const bool is_done = store_in_loop(elements, of_elements, open.inner(), last_loop);
     if (!is_done) store_all(elements, context, of_elements);
     for (auto loop = inner.rbegin(); loop != inner.rend(); ++loop)
-      is_done ? elements.scopes.drop(*loop) : elements.scopes.close(*loop);
+      if (is_done)
+        elements.scopes.drop(*loop);
+      else
+        elements.scopes.close(*loop);
   }
   if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host)
     loop->kind = is_together ? LoopKind::Together : LoopKind::Vector;

@@ -2,21 +2,17 @@
 // 16 columns. Tile sizes follow the instruction set: 6 x 16 with AVX2 and NEON, 12 x 32 with AVX-512. `float` or
 // `double`.
 //
-// A packed operand b is [ceil(n / 16)][k][16], zero padded, whatever the instruction set. Sums are handed to
+// Operands in panels are those of panels.h. Sums are handed to
 //   put(m, n0, width, const T* sums)
 // for one row m and columns n0 .. n0 + width. Take `width` as `auto`: for a full panel it is a std::integral_constant,
 // so that the loop over it becomes plain vector code. Each (m, n0) is put once, after all of k.
 #pragma once
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
 #include "weft/level.h"
-#include "weft/numeric.h"
+#include "weft/panels.h"
 #include "weft/team.h"
 
 namespace weft {
@@ -27,14 +23,10 @@ struct Contraction {
   int64_t m, n, k;
   int64_t packed_k = 0;  // steps of a panel; 0: k
 };
-inline constexpr int64_t kPanel = 16;
-
 /// How sums come to `put`. From the registers of a tile it is faster by up to a half where k is small (up to 128) and
 /// put does little; what takes many registers itself, such as exp, makes the tile slow. It is compiled for each
 /// product.
 enum class Sums { Stored, InRegisters };
-
-constexpr int64_t packed_count(int64_t n, int64_t k) { return (n + kPanel - 1) / kPanel * kPanel * k; }
 
 /// First operand: row m begins at data + m * row and has unit stride along k.
 template <class T>
@@ -48,35 +40,7 @@ struct Strided {
   const T* data;
   int64_t row, k;
 };
-/// Second operand that is not packed: element (k, n) is data[k * this->k + n * this->n].
-template <class T>
-struct Unpacked {
-  const T* data;
-  int64_t n, k;
-};
-
 namespace detail {
-
-// Sums of a tile. NEON's instructions have no operands in memory: 8 vectors of columns leave room for 16 sums.
-#if defined(__AVX512F__)
-inline constexpr int kVectorBytes = 64, kTileVectors = 24, kTileVectorsOfDoubles = 24;
-#elif defined(__AVX__)
-inline constexpr int kVectorBytes = 32, kTileVectors = 12, kTileVectorsOfDoubles = 12;
-#elif defined(__aarch64__)
-inline constexpr int kVectorBytes = 16, kTileVectors = 24, kTileVectorsOfDoubles = 16;
-#else
-inline constexpr int kVectorBytes = 16, kTileVectors = 12, kTileVectorsOfDoubles = 12;
-#endif
-
-template <class T>
-struct Simd {
-  static constexpr int kLanes = kVectorBytes / int(sizeof(T));
-  typedef T Vector __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
-  static constexpr int kPanelVectors = int(kPanel) / kLanes;
-  static constexpr int kPanels = kPanelVectors == 1 ? 2 : 1;  // panels of one tile
-  static constexpr int kSums = sizeof(T) == 8 ? kTileVectorsOfDoubles : kTileVectors;
-  static constexpr int kRows = std::max(1, kSums / (kPanelVectors * kPanels));  // rows of one tile
-};
 
 /// Whether the tiles of T are called in the runtime library, which has them for each level of CPUs. Only the compiler
 /// defines WEFT_TILES, for kernels that it links with its own library; the sources that it emits compile their tiles.
@@ -151,57 +115,6 @@ struct Prefetch {
   const char* at;  // in the next panel
   int64_t bytes;   // every 8 steps
 };
-
-#if defined(__AVX2__) && defined(__F16C__)
-typedef float EightFloats __attribute__((vector_size(32)));
-typedef int EightWords __attribute__((vector_size(32)));
-typedef short EightShorts __attribute__((vector_size(16)));
-typedef short ShortsInMemory __attribute__((vector_size(16), aligned(2), may_alias));
-
-/// One or two instructions for eight elements, which g++ 12 does not find by itself.
-[[gnu::always_inline]] inline EightFloats eight_floats_at(const bfloat16* at) {
-  const EightShorts shorts = *reinterpret_cast<const ShortsInMemory*>(at);
-#if defined(__clang__)
-  typedef uint16_t Unsigned __attribute__((vector_size(16)));
-  return EightFloats(__builtin_convertvector(Unsigned(shorts), EightWords) << 16);
-#else
-  return EightFloats(EightWords(__builtin_ia32_pmovzxwd256(shorts)) << 16);
-#endif
-}
-[[gnu::always_inline]] inline EightFloats eight_floats_at(const half* at) {
-  const EightShorts shorts = *reinterpret_cast<const ShortsInMemory*>(at);
-  return __builtin_ia32_vcvtph2ps256(shorts);
-}
-#elif defined(__aarch64__)
-/// An instruction for four elements, which g++ 12 does not find by itself either.
-[[gnu::always_inline]] inline float32x4_t four_floats_at(const bfloat16* at) {
-  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(&at->bits), 16));
-}
-[[gnu::always_inline]] inline float32x4_t four_floats_at(const half* at) {
-  return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&at->bits)));
-}
-#endif
-
-/// Neighbouring elements of a panel, as floats where they are stored in 16 bits.
-template <class Vector, class W>
-[[gnu::always_inline]] inline Vector columns_at(const W* at) {
-  if constexpr (sizeof(W) > 2) {
-    return *reinterpret_cast<const Vector*>(at);
-  } else {
-#if defined(__AVX512F__)
-    return __builtin_shufflevector(eight_floats_at(at), eight_floats_at(at + 8), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
-                                   12, 13, 14, 15);
-#elif defined(__AVX2__) && defined(__F16C__)
-    return eight_floats_at(at);
-#elif defined(__aarch64__)
-    return four_floats_at(at);
-#else
-    Vector floats;
-    for (size_t j = 0; j < sizeof(Vector) / sizeof(float); ++j) floats[j] = float(at[j]);
-    return floats;
-#endif
-  }
-}
 
 /// sum[r] += row[r][i] * step i of the panels, in V vectors.
 template <class T, int R, int V, class Step, class Vector, class W>
@@ -312,98 +225,8 @@ inline void put_row(int64_t m, int64_t n, int64_t columns, const T* sums, Put& p
     put(m, n, columns, sums);
 }
 
-/// A packed second operand, k steps at a time: where they lie, and the distance of the next panel.
-template <class W>
-struct PackedPanels {
-  const W* data;
-  int64_t k;  // steps of a panel, not of the product
-  const W* at(int64_t n, int64_t k0, int64_t, int64_t) const { return data + n * k + k0 * kPanel; }
-  int64_t panel_stride(int64_t) const { return k * kPanel; }
-};
-
-inline constexpr int64_t kWholeK = 1024, kBlockK = 384, kBlockRows = 120;
-
-/// Four steps of four columns of a transposed operand (unit stride along k) into a panel.
-inline void transpose_block(const float* from, int64_t column, float* out) {
-  typedef float Quad __attribute__((vector_size(16), aligned(4), may_alias));
-  const auto load = [&](int64_t j) { return *reinterpret_cast<const Quad*>(from + j * column); };
-  const Quad a = load(0), b = load(1), c = load(2), d = load(3);
-  const Quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-  const Quad AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  const auto store = [&](int64_t i, Quad x) { *reinterpret_cast<Quad*>(out + i * kPanel) = x; };
-  store(0, __builtin_shufflevector(ab, cd, 0, 1, 4, 5));
-  store(1, __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
-  store(2, __builtin_shufflevector(AB, CD, 0, 1, 4, 5));
-  store(3, __builtin_shufflevector(AB, CD, 2, 3, 6, 7));
-}
-
-/// Packs columns n .. of a strided operand into one panel; missing columns are zero.
-template <class T>
-inline void pack_panel(const Unpacked<T>& b, int64_t n, int64_t columns, int64_t k0, int64_t k, T* out) {
-  const T* from = b.data + k0 * b.k + n * b.n;
-  if (columns == kPanel && b.n == 1) {
-    for (int64_t i = 0; i < k; ++i, from += b.k, out += kPanel)
-      for (int64_t j = 0; j < kPanel; ++j) out[j] = from[j];
-    return;
-  }
-  int64_t done = 0;  // steps
-  if constexpr (std::is_same_v<T, float>)
-    if (columns == kPanel && b.k == 1)
-      for (; done + 4 <= k; done += 4)
-        for (int64_t j = 0; j < kPanel; j += 4) transpose_block(from + j * b.n + done, b.n, out + done * kPanel + j);
-  for (int64_t j = 0; j < kPanel; ++j)
-    for (int64_t i = done; i < k; ++i) out[i * kPanel + j] = j < columns ? from[i * b.k + j * b.n] : T(0);
-}
-
-/// A strided second operand: the k steps asked for are packed into scratch memory on the stack of the thread.
-template <class T>
-struct PackingPanels {
-  Unpacked<T> b;
-  int64_t n_end;
-  T* scratch;
-  const T* at(int64_t n, int64_t k0, int64_t k, int64_t panels) const {
-    for (int64_t p = 0; p < panels; ++p) {
-      const int64_t first = n + p * kPanel;
-      pack_panel(b, first, std::clamp<int64_t>(n_end - first, 0, kPanel), k0, k, scratch + p * k * kPanel);
-    }
-    return scratch;
-  }
-  int64_t panel_stride(int64_t k) const { return k * kPanel; }
-};
-
-/// A packed second operand in 16 bits: the k steps asked for become numbers in scratch memory on the stack of the
-/// thread, which all rows of a block read.
-template <class T, class W>
-struct WidenedPanels {
-  PackedPanels<W> stored;
-  T* scratch;
-  const T* at(int64_t n, int64_t k0, int64_t k, int64_t panels) const {
-    using Vector = typename Simd<T>::Vector;
-    for (int64_t p = 0; p < panels; ++p) {
-      const W* from = stored.at(n + p * kPanel, k0, k, 1);
-      T* out = scratch + p * k * kPanel;
-      for (int64_t i = 0; i < k * kPanel; i += Simd<T>::kLanes)
-        *reinterpret_cast<Vector*>(out + i) = columns_at<Vector>(from + i);
-    }
-    return scratch;
-  }
-  int64_t panel_stride(int64_t k) const { return k * kPanel; }
-};
-
-/// Elements of the scratch memory of a thread for P panels.
-template <class T>
-inline constexpr int64_t kScratch = Simd<T>::kPanels* kPanel* kWholeK;
-
-/// Calls run(panels) with the packed operand as numbers of type T.
-template <class T, class W, class Run>
-inline void with_numbers(const PackedPanels<W>& stored, const Run& run) {
-  if constexpr (std::is_same_v<T, W>) {
-    run(stored);
-  } else {
-    alignas(64) T scratch[kScratch<T>];
-    run(WidenedPanels<T, W>{stored, scratch});
-  }
-}
+/// Rows that are taken through k together.
+inline constexpr int64_t kBlockRows = 120;
 
 /// A range in parts that differ by one at most. A division takes as long as dozens of products, and a small
 /// contraction has few between two parts: there is none for a single part, and one for all sizes.
@@ -594,13 +417,6 @@ void contract_packed_batch(Team& team, int64_t batch, const Contraction c, const
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
     detail::contract_items<T, kSums>(c, cut, a_of(i), panels, begin, end, put_here);
   });
-}
-
-/// Packs b (k x n, strides as given) into panels: what the compiler does with constants.
-template <class T>
-void pack_panels(const Unpacked<T>& b, int64_t n, int64_t k, T* out) {
-  for (int64_t first = 0; first < n; first += kPanel, out += k * kPanel)
-    detail::pack_panel(b, first, std::min(kPanel, n - first), 0, k, out);
 }
 
 }  // namespace weft

@@ -75,7 +75,7 @@ constexpr const Launcher& kSlurm = kLaunchers[3];
 /// What srun sets besides its own where it is told which PMI to speak; with PMI 2 the launcher above is found.
 constexpr const char* kRanksOfPmi[] = {"PMIX_RANK", "PALS_RANKID"};
 
-constexpr const char *kRankVariable = "WEFT_RANK", *kSegmentVariable = "WEFT_SEGMENT";
+constexpr const char *kRankVariable = "WEFT_RANK", *kSegmentVariable = "WEFT_SEGMENT", *kParentVariable = "WEFT_PARENT";
 
 // The value of a variable as a number; throws Failure (environment) for any other text.
 int number_in(const char* name, const char* value) {
@@ -199,6 +199,10 @@ std::optional<Child> find_parent(const Environment& env) {
   if (rank == nullptr || fd == nullptr)
     fail(kEnvironment, "%s and %s belong together", kRankVariable, kSegmentVariable);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Of a parent that ended before that nobody is told.
+  const char* parent = env(kParentVariable);
+  if (parent != nullptr && number_in(kParentVariable, parent) != getppid())
+    fail(kEnvironment, "the process that started rank %s has ended", rank);
   return Child{number_in(kRankVariable, rank), number_in(kSegmentVariable, fd)};
 }
 
@@ -272,6 +276,7 @@ std::vector<std::string> child_environment(int rank, int fd) {
   for (char** variable = environ; *variable != nullptr; ++variable) out.emplace_back(*variable);
   out.push_back(text("%s=%d", kRankVariable, rank));
   out.push_back(text("%s=%d", kSegmentVariable, fd));
+  out.push_back(text("%s=%d", kParentVariable, int(getpid())));
   return out;
 }
 

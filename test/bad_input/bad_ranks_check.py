@@ -85,6 +85,10 @@ def check_parent_killed(program):
     time.sleep(1)
     left = [rank for rank in ranks if is_running(rank)]
     harness.check("parent-killed", ranks and not left, f"ranks {ranks}, still there {left}")
+    # A rank whose parent ended before the rank could ask to be told.
+    orphan = clean_environment(WEFT_RANK="1", WEFT_SEGMENT="3", WEFT_PARENT="1")
+    status, _, err = harness.run([program, "--random-inputs", "1"], env=orphan)
+    harness.check("parent-killed/before its rank began", status == 6 and "rank 1 has ended" in err, f"exit {status}: {err[-300:]}")
 
 
 def check_stalled(program):

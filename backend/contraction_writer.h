@@ -107,6 +107,8 @@ class ContractionWriter {
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);
   Statements product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy);
+  bool is_light() const;
+  std::string channels_call(const WindowGeometry& g, const std::string& window) const;
   std::string pool_call(bool largest) const;
   std::string declare_window(const WindowGeometry& g);
 

@@ -69,15 +69,15 @@ IndexExpr ContractionWriter::column(const Scale& n) const {
 }
 
 /// Whether what follows the sums takes few registers: no functions, and no loops of its own.
-static bool is_light(const Graph& body, ValueId root) {
+bool ContractionWriter::is_light() const {
   constexpr int kMostOps = 8;
   static constexpr OpKind kLight[] = {OpKind::Add, OpKind::Sub,  OpKind::Mul,  OpKind::Neg, OpKind::Max,
                                       OpKind::Min, OpKind::Relu, OpKind::Clip, OpKind::Cast};
   int count = 0;
-  for (const OpId id : body.order()) {
-    const Op& op = body.op(id);
+  for (const OpId id : body_.order()) {
+    const Op& op = body_.op(id);
     const Category c = category(op);
-    if (op.outputs[0] == root || c == Category::Source || c == Category::View) continue;
+    if (op.outputs[0] == root_ || c == Category::Source || c == Category::View) continue;
     if (std::find(std::begin(kLight), std::end(kLight), op.kind) == std::end(kLight) || ++count > kMostOps)
       return false;
   }
@@ -87,7 +87,7 @@ static bool is_light(const Graph& body, ValueId root) {
 /// "float", or with what keeps the sums of a short product in registers.
 std::string ContractionWriter::arguments(const Shape& shape) const {
   const bool is_short = shape.k <= kShortProduct && shape.n >= 16 && shape.m > 3;
-  return std::string(type()) + (is_short && is_light(body_, root_) ? ", weft::Sums::InRegisters" : "");
+  return std::string(type()) + (is_short && is_light() ? ", weft::Sums::InRegisters" : "");
 }
 
 std::string ContractionWriter::contraction_text(const Shape& shape, int64_t packed_k) const {

@@ -167,6 +167,20 @@ Statements ContractionWriter::winograd_convolution(const WinogradConvolution& st
   return lines_;
 }
 
+/// The call of the runtime's convolution of channels up to the image: for the row of taps that the kernel has, where
+/// the text that is compiled for a tile of it stays short.
+std::string ContractionWriter::channels_call(const WindowGeometry& g, const std::string& window) const {
+  constexpr int64_t kMostTaps = 7, kMostStep = 4, kPanel = 16;
+  const int64_t taps = g.window.back(), stride = g.stride.back(), dilation = g.dilation.back();
+  const std::string channels = std::to_string(g.groups), place = ">(team, " + window + ", " + text(g.batch) + ", ";
+  const std::string function = "weft::convolve_channels<";
+  if (taps > kMostTaps || stride > kMostStep || dilation > kMostStep || g.groups < kPanel)
+    return function + type() + place + channels + ", ";
+  return function + "weft::TapRow{.taps = " + std::to_string(taps) + ", .stride = " + std::to_string(stride) +
+         ", .dilation = " + std::to_string(dilation) + ", .channels = " + channels + "}, " + type() +
+         (is_light() ? ", weft::Sums::InRegisters" : "") + place;
+}
+
 /// Each channel with a filter of its own, some channels of neighbouring outputs at a time.
 Statements ContractionWriter::channel_convolution(const ChannelConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
@@ -176,10 +190,8 @@ Statements ContractionWriter::channel_convolution(const ChannelConvolution& stra
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const Shape shape{{}, (g.batch * g.outputs).high(), g.groups, 1, "", "", "", ""};
-  append(lines_,
-         put(shape, "weft::convolve_channels<" + std::string(type()) + ">(team, " + window + ", " + text(g.batch) +
-                        ", " + std::to_string(g.groups) + ", " + x + ", " + context_.parameter_name(strategy.weight) +
-                        ", [&](" + sums_parameters(names_.n0) + ") {"));
+  append(lines_, put(shape, channels_call(g, window) + x + ", " + context_.parameter_name(strategy.weight) + ", [&](" +
+                                sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 

@@ -7,29 +7,11 @@
 #include <vector>
 
 #include "plain_convolution.h"
-#include "weft/channels_last.h"
 
 using namespace weft;
 using namespace windows;
 
 namespace {
-
-/// Up to three dimensions that have an output each; rows are long enough for whole tiles.
-SlidingWindow random_window(Numbers& numbers) {
-  SlidingWindow w{};
-  const int64_t unused = pick(numbers, 0, 2);
-  for (int d = 0; d < 3; ++d) {
-    w.in[d] = w.out[d] = w.taps[d] = w.stride[d] = w.dilation[d] = 1;
-    if (d < unused) continue;
-    w.taps[d] = pick(numbers, 1, 4), w.stride[d] = pick(numbers, 1, 3), w.dilation[d] = pick(numbers, 1, 2);
-    w.pad[d] = pick(numbers, 0, 3);
-    const int64_t reach = (w.taps[d] - 1) * w.dilation[d] + 1, after = pick(numbers, 0, 3);
-    w.in[d] = pick(numbers, std::max<int64_t>(1, reach - w.pad[d] - after), d == 2 ? 25 : 7);
-    w.in[d] = std::max(w.in[d], std::max<int64_t>(1, reach - w.pad[d] - after));
-    w.out[d] = (w.in[d] + w.pad[d] + after - reach) / w.stride[d] + 1;
-  }
-  return w;
-}
 
 /// What `convolve` puts, added to zeros: a result that is put twice would show. `x`: images as `convolve` takes them.
 template <class T, int64_t kFilters = 0, class X>
@@ -224,54 +206,4 @@ TEST_CASE("direct convolution: a border is written whole, whatever was in memory
   std::vector<float> bordered(size_t(border_count(window, shape)), 7.0f);
   detail::add_border(team, window, detail::bordered_image(window, shape), 1, x.data(), bordered.data());
   CHECK(bordered == std::vector<float>{0, 0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 5, 6, 0, 0, 0, 0, 0, 0});
-}
-
-TEST_CASE("channels last: one filter a channel, random windows") {
-  Team team(2);
-  Numbers numbers(4);
-  for (int i = 0; i < 150; ++i) {
-    CAPTURE(i);
-    const SlidingWindow w = random_window(numbers);
-    const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, i % 2 ? 15 : 150);
-    const auto x = draw<float>(numbers, batch * w.in_count() * channels);
-    const auto filters = draw<float>(numbers, channels * w.tap_count());
-    std::vector<float> packed(filters.size()), y(size_t(batch * w.out_count() * channels));
-    pack_channel_filters(w, channels, filters.data(), packed.data());
-    convolve_channels(team, w, batch, channels, x.data(), packed.data(),
-                      [&](int64_t m, int64_t n0, auto width, const float* sums) {
-                        for (int64_t j = 0; j < width; ++j) y[size_t(m * channels + n0 + j)] += sums[j];
-                      });
-    CHECK(largest_error(y, plain_convolution(w, {batch, channels, 1, 1}, x, filters)) < 1e-5);
-  }
-}
-
-TEST_CASE("channels last: pools know how many taps lie inside") {
-  Team team(2);
-  Numbers numbers(5);
-  for (int i = 0; i < 100; ++i) {
-    CAPTURE(i);
-    const SlidingWindow w = random_window(numbers);
-    const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, i % 2 ? 15 : 150);
-    const auto x = draw<float>(numbers, batch * w.in_count() * channels);
-    std::vector<float> largest(size_t(batch * w.out_count() * channels)), taps(largest.size());
-    pool_channels(
-        team, w, batch, channels, x.data(), -2.0f, [](auto a, auto b) { return a > b ? a : b; },
-        [&](int64_t m, int64_t n0, auto width, const float* results, int64_t inside) {
-          for (int64_t j = 0; j < width; ++j) {
-            largest[size_t(m * channels + n0 + j)] += results[j];
-            taps[size_t(m * channels + n0 + j)] += float(inside);
-          }
-        });
-    for (int64_t at = 0; at < batch * w.out_count() * channels; ++at) {
-      float want = -2;
-      int64_t inside = 0;
-      each_tap(w, at / channels % w.out_count(), [&](int64_t, int64_t position) {
-        const int64_t pixel = at / channels / w.out_count() * w.in_count() + position;
-        want = std::max(want, x[size_t(pixel * channels + at % channels)]);
-        ++inside;
-      });
-      REQUIRE(largest[size_t(at)] == want);
-      REQUIRE(taps[size_t(at)] == float(inside));
-    }
-  }
 }

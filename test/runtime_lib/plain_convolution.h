@@ -63,4 +63,21 @@ double largest_error(const std::vector<T>& got, const std::vector<double>& want)
   return error;
 }
 
+/// Up to three dimensions that have an output each; rows are long enough for whole tiles.
+inline SlidingWindow random_window(Numbers& numbers) {
+  SlidingWindow w{};
+  const int64_t unused = pick(numbers, 0, 2);
+  for (int d = 0; d < 3; ++d) {
+    w.in[d] = w.out[d] = w.taps[d] = w.stride[d] = w.dilation[d] = 1;
+    if (d < unused) continue;
+    w.taps[d] = pick(numbers, 1, 4), w.stride[d] = pick(numbers, 1, 3), w.dilation[d] = pick(numbers, 1, 2);
+    w.pad[d] = pick(numbers, 0, 3);
+    const int64_t reach = (w.taps[d] - 1) * w.dilation[d] + 1, after = pick(numbers, 0, 3);
+    w.in[d] = pick(numbers, std::max<int64_t>(1, reach - w.pad[d] - after), d == 2 ? 25 : 7);
+    w.in[d] = std::max(w.in[d], std::max<int64_t>(1, reach - w.pad[d] - after));
+    w.out[d] = (w.in[d] + w.pad[d] + after - reach) / w.stride[d] + 1;
+  }
+  return w;
+}
+
 }  // namespace windows

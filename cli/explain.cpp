@@ -15,6 +15,7 @@
 #include "ir/exchange_types.h"
 #include "ir/local_op.h"
 #include "ir/text/plan_text.h"
+#include "passes/cost/cost_model.h"
 #include "passes/layout/reshard.h"
 #include "passes/proof/bit_equality.h"
 #include "passes/select.h"
@@ -326,7 +327,9 @@ void print_json(const Module& scheduled, const Compilation& c, const std::string
                                    {"nodes", json_string(row.nodes)},
                                    {"transform", json_string(row.transform)},
                                    {"launches", std::to_string(row.users)},
-                                   {"bytes", std::to_string(row.bytes)}}));
+                                   {"bytes", std::to_string(row.bytes)},
+                                   {"weight_bytes", std::to_string(moved_weight_bytes(kernel))},
+                                   {"operations", shortest(contraction_operations(c.module, kernel))}}));
   }
   const auto counts = stream_counts(c.plan);
   for (size_t s = 0; s < counts.size(); ++s)

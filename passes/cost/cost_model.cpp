@@ -326,14 +326,24 @@ std::optional<int64_t> looked_up_bytes(const Kernel& kernel, size_t parameter, c
   return std::min(local_bytes(table, kernel.mesh), bytes * spread);
 }
 
+/// Bytes of a parameter that one launch reads or writes.
+static int64_t bytes_of(const Kernel& kernel, size_t number) {
+  const Parameter& parameter = kernel.parameters[number];
+  const std::optional<int64_t> looked_up = looked_up_bytes(kernel, number, parameter.storage);
+  return looked_up ? *looked_up : local_bytes(parameter.type, kernel.mesh);
+}
+
 int64_t moved_bytes(const Kernel& kernel) {
   if (const std::optional<size_t> state = kept_state(kernel)) return added_bytes(kernel, *state);
   int64_t bytes = 0;
-  for (size_t p = 0; p < kernel.parameters.size(); ++p) {
-    const Parameter& parameter = kernel.parameters[p];
-    const std::optional<int64_t> looked_up = looked_up_bytes(kernel, p, parameter.storage);
-    bytes += looked_up ? *looked_up : local_bytes(parameter.type, kernel.mesh);
-  }
+  for (size_t p = 0; p < kernel.parameters.size(); ++p) bytes += bytes_of(kernel, p);
+  return bytes;
+}
+
+int64_t moved_weight_bytes(const Kernel& kernel) {
+  int64_t bytes = 0;
+  for (size_t p = 0; p < kernel.parameters.size(); ++p)
+    if (kernel.parameters[p].weight) bytes += bytes_of(kernel, p);
   return bytes;
 }
 

@@ -56,6 +56,8 @@ double contraction_operations(const Module& module, const Kernel& kernel);
 std::optional<int64_t> looked_up_bytes(const Kernel& kernel, size_t parameter, const Storage& storage);
 /// Bytes that one launch reads and writes. Of a table that is only looked up in, what is looked up.
 int64_t moved_bytes(const Kernel& kernel);
+/// Those of weights.
+int64_t moved_weight_bytes(const Kernel& kernel);
 /// What a rank sends in a direct exchange; `before` and `after` are the bytes of its operand and its result.
 int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks);
 /// Bytes of a rank's part of a value.

@@ -6,15 +6,19 @@ Without files: what networks/make.py exports, which needs PyTorch, installed int
 number are 1, or what --dim says. Results are compared first. All sides are timed in turns, every second round backwards; a
 time is the median of a round's iterations, a ratio is ours / theirs within one round, of which the table has the median over
 rounds with its 95 % interval. OpenVINO computes in fp32, and once more in the precision that it chooses itself where that is
-another one; where it cannot be installed, or refuses a model, its rows are missing. Memory is the peak of a process that runs the model alone,
+another one; where it cannot be installed, or refuses a model, its rows are missing. The bound is what the products and convolutions
+of the model take at the rate at which these threads multiply and add floats in registers, or what reading its weights once takes,
+whichever is longer (bounds.cpp measures both); `reached` is the bound over our time. Memory is the peak of a process that runs the model alone,
 ONNX Runtime's without what Python and the import take; the file is the executable with its weights.
 """
 
 import argparse
+import concurrent.futures
 import functools
 import json
 import math
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -27,6 +31,7 @@ import onnxruntime
 from chart import write_chart
 from command import run_in
 from load import BUSY, Load, median_interval
+from networks.converted import write_converted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "test"))
@@ -35,6 +40,7 @@ from exported_anew import interpreter  # noqa: E402
 WEFT = ROOT / "build" / "dev" / "weft"
 FOLDER = ROOT / "build" / "bench" / "models"
 TOLERANCE = {"fp32": 1e-3, "fp16": 2e-2, "bf16": 1e-1}  # of the largest element
+STEPS = 1e-2  # of a quantized model: numbers beside a tie are rounded either way
 ROUND_MS = 150  # a side's part of a round lasts about so long
 run = functools.partial(run_in, FOLDER)
 
@@ -44,7 +50,7 @@ import sys, numpy, onnxruntime
 def peak(): return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 before = peak()
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-session.run(None, {i.name: numpy.load(f"{sys.argv[2]}/{i.name}.npy") for i in session.get_inputs()})
+session.run(None, {each.name: numpy.load(f"{sys.argv[2]}/{i}.npy") for i, each in enumerate(session.get_inputs())})
 print(peak() - before)
 """
 
@@ -56,6 +62,7 @@ def default_models():
     folder = FOLDER / "exported"
     if not (folder / "complete").exists():
         run(python, ROOT / "test" / "bench" / "networks" / "make.py", folder)
+        write_converted(folder)
         (folder / "complete").touch()
     return sorted(folder.glob("*.onnx"))
 
@@ -108,13 +115,15 @@ class Contest:
         self.name, self.folder, self.path, self.inputs = path.stem, FOLDER / path.stem, path, inputs
         self.folder.mkdir(parents=True, exist_ok=True)
         self.program = self.folder / "program"
-        start = time.perf_counter()
-        run(WEFT, "compile", path, "-o", self.program, "--quiet", *flags, *(f"--dim={dim}" for dim in dims))
+        start, self.compiling = time.perf_counter(), [*flags, *(f"--dim={dim}" for dim in dims)]
+        run(WEFT, "compile", path, "-o", self.program, "--quiet", *self.compiling)
         self.seconds = time.perf_counter() - start
         self.flags = []
-        for name, array in self.inputs.items():
-            np.save(self.folder / f"{name}.npy", array)
-            self.flags += ["--input", f"{name}={self.folder / name}.npy"]
+        for number, (name, array) in enumerate(self.inputs.items()):
+            np.save(self.folder / f"{number}.npy", array)
+            self.flags += ["--input", f"{name}={self.folder / str(number)}.npy"]
+        nodes = onnx.load(path, load_external_data=False).graph.node
+        self.is_quantized = any(node.op_type == "QuantizeLinear" for node in nodes)
 
     def difference(self):
         """The largest one, over the largest element of its result, to ONNX Runtime without its fusions, some of which round."""
@@ -123,7 +132,7 @@ class Contest:
         settings.graph_optimization_level, settings.log_severity_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL, 3
         session, worst = onnxruntime.InferenceSession(self.path, settings, providers=["CPUExecutionProvider"]), 0.0
         for result, wanted in zip(session.get_outputs(), session.run(None, self.inputs)):
-            found = np.load(self.folder / "out" / f"{result.name}.npy")
+            found = np.load(self.folder / "out" / (re.sub("[^A-Za-z0-9._-]", "_", result.name) + ".npy"))
             if wanted.size and np.issubdtype(wanted.dtype, np.floating):
                 worst = max(worst, np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-30))
             elif not np.array_equal(found, wanted):
@@ -164,11 +173,30 @@ class Contest:
             server.close()
         return times
 
+    def work(self):
+        """Operations of the products and convolutions, and bytes of weights that kernels read."""
+        kernels = json.loads(run(WEFT, "explain", self.path, "--json", *self.compiling))["kernels"]
+        return [sum(kernel[what] * kernel["launches"] for kernel in kernels) for what in ("operations", "weight_bytes")]
+
+    def bound(self, threads):
+        """Milliseconds that this takes at best."""
+        return max(amount / rate for amount, rate in zip(self.work(), rates(threads)))
+
     def memory(self):
         """Peak mebibytes of ours and theirs."""
         ours = json.loads(run(self.program, *self.flags, "--threads", 1, "--json"))["peak_memory_bytes"]
         theirs = int(run(sys.executable, "-c", THEIR_MEMORY, self.path, self.folder))
         return ours / 2**20, theirs / 1024
+
+
+@functools.cache
+def rates(threads):
+    """Floating point operations and bytes read that so many threads do at best in a millisecond."""
+    machine = FOLDER / "bounds"
+    run("g++", "-std=c++20", "-O2", "-march=native", pathlib.Path(__file__).resolve().parent / "bounds.cpp", "-o", machine)
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        figures = [list(map(float, each.split())) for each in pool.map(lambda _: run(machine, 64), range(threads))]
+    return sum(flops for flops, _, _ in figures) * 1e6, sum(read for _, read, _ in figures) * 1e6
 
 
 def ratios_of(times):
@@ -197,22 +225,24 @@ def main(words=None, files=None, request=request):
     if not openvino:
         print(f"without OpenVINO: {reason}")
     load, rows, shares, wrong = Load(), {}, [], []
-    print(f"{'':<18}{'threads':>8}{'weft ms':>9}   side             ms  ratio   95 %            MiB    ORT   file  compile s  error")
+    print(f"{'':<18}{'threads':>8}{'weft ms':>9}{'bound':>8}{'reached':>9}   side             ms  ratio   95 %            MiB    ORT   file"
+          "  compile s  error")
     for path in options.files or files or default_models():
         contest = Contest(path.resolve(), *request(path, options.dim), flags)
         difference = contest.difference()
         ours_mib, their_mib = contest.memory()
         shares.append(ours_mib / their_mib)
-        if not difference <= TOLERANCE[options.precision]:
+        if not difference <= (STEPS if contest.is_quantized else TOLERANCE[options.precision]):
             wrong.append(f"{contest.name} differs by {difference:.0e}")
         for threads in map(int, options.threads.split(",")):
             times = contest.measure(threads, options.rounds, openvino)
-            head = f"{contest.name:<18}{threads:>8}{statistics.median(times['weft']):>9.2f}"
+            ours_ms, bound = statistics.median(times["weft"]), contest.bound(threads)
+            head = f"{contest.name:<18}{threads:>8}{ours_ms:>9.2f}{bound:>8.2f}{bound / ours_ms:>9.2f}"
             tail = (f"{ours_mib:>8.0f}{their_mib:>7.0f}{contest.program.stat().st_size / 2**20:>7.0f}"
                     f"{contest.seconds:>11.1f}  {difference:.0e}")
             for side, (ratio, low, high) in ratios_of(times).items():
                 rows.setdefault((side, threads), {})[contest.name] = (ratio, low, high)
-                print(f"{head:<35}   {side:<13}{statistics.median(times[side]):>6.1f}{ratio:>7.2f}   {low:.2f} .. {high:.2f}{tail}", flush=True)
+                print(f"{head:<52}   {side:<13}{statistics.median(times[side]):>6.1f}{ratio:>7.2f}   {low:.2f} .. {high:.2f}{tail}", flush=True)
                 head = tail = ""
     for (side, threads), row in rows.items():
         ratios = [ratio for ratio, _, _ in row.values()]

@@ -2,7 +2,7 @@
 
     openvino_server.py MODEL.onnx ARRAYS THREADS PRECISION
 
-ARRAYS is a folder with an array NAME.npy for each input, PRECISION f32, or `default` for what OpenVINO chooses (bf16 where
+ARRAYS is a folder with arrays 0.npy, 1.npy, ... for the inputs in order, PRECISION f32, or `default` for what OpenVINO chooses (bf16 where
 the CPU has instructions for it). The first line that it prints is the precision that it runs in; then each line of standard
 input, a number of iterations, is answered by a line with their median in milliseconds.
 """
@@ -33,8 +33,8 @@ def main():
     model, arrays, threads, precision = sys.argv[1:]
     network = compiled(model, int(threads), precision)
     request = network.create_infer_request()
-    for port in network.inputs:
-        request.set_tensor(port, openvino.Tensor(numpy.load(f"{arrays}/{port.any_name}.npy")))
+    for number, port in enumerate(network.inputs):
+        request.set_tensor(port, openvino.Tensor(numpy.load(f"{arrays}/{number}.npy")))
     print(network.get_property("INFERENCE_PRECISION_HINT").get_type_name(), flush=True)
     for line in sys.stdin:
         timed(request)

@@ -97,6 +97,150 @@ class UNet(nn.Module):
         return self.last(x)
 
 
+class Attention(nn.Module):
+    """Attention of one new token over `past` cached ones; heads that share keys and values where there are fewer of these."""
+
+    def __init__(self, width, heads, shared, past, biased):
+        super().__init__()
+        self.heads, self.shared, self.size = heads, shared, width // heads
+        self.q = nn.Linear(width, width, bias=biased)
+        self.k, self.v = (nn.Linear(width, shared * self.size, bias=biased) for _ in range(2))
+        self.out = nn.Linear(width, width, bias=biased)
+        angles = past / 10000 ** (torch.arange(0, self.size, 2) / self.size)
+        self.turns = None if biased else (torch.cos(angles), torch.sin(angles))
+
+    def turned(self, x):
+        """Rotary positions, which a decoder of GPT-2's kind does not have."""
+        if self.turns is None:
+            return x
+        (a, b), (cosine, sine) = x.chunk(2, -1), self.turns
+        return torch.cat([a * cosine - b * sine, a * sine + b * cosine], -1)
+
+    def forward(self, x, past_k, past_v):
+        q = self.turned(self.q(x).view(1, 1, self.heads, self.size).transpose(1, 2))
+        k, v = (each(x).view(1, 1, self.shared, self.size).transpose(1, 2) for each in (self.k, self.v))
+        k, v = torch.cat([past_k, self.turned(k)], 2), torch.cat([past_v, v], 2)
+        q = q.reshape(1, self.shared, self.heads // self.shared, self.size)
+        mixed = torch.softmax(q @ k.transpose(2, 3) / self.size**0.5, -1) @ v
+        return self.out(mixed.reshape(1, 1, -1)), k, v
+
+
+class RootMeanSquare(nn.Module):
+    """nn.RMSNorm, which the older exporter does not know."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return self.weight * x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5)
+
+
+class Decoder(nn.Module):
+    """One token through a decoder with a cache: `gated` as Llama, else as GPT-2."""
+
+    def __init__(self, gated, vocabulary, width=768, layers=6, heads=12, inside=2048, past=128):
+        super().__init__()
+        self.gated, self.shared = gated, 4 if gated else heads
+        self.past = (1, self.shared, past, width // heads)
+        norm = lambda: (RootMeanSquare if gated else nn.LayerNorm)(width)
+        self.embedding, self.last = nn.Embedding(vocabulary, width), norm()
+        self.attention = nn.ModuleList(Attention(width, heads, self.shared, past, not gated) for _ in range(layers))
+        self.before = nn.ModuleList(nn.ModuleList([norm(), norm()]) for _ in range(layers))
+        self.up = nn.ModuleList(nn.Linear(width, 2 * inside if gated else 4 * width, bias=not gated) for _ in range(layers))
+        self.down = nn.ModuleList(nn.Linear(inside if gated else 4 * width, width, bias=not gated) for _ in range(layers))
+        self.head = nn.Linear(width, vocabulary, bias=False)
+
+    def activated(self, x):
+        if not self.gated:
+            return nn.functional.gelu(x, approximate="tanh")
+        gate, x = x.chunk(2, -1)
+        return nn.functional.silu(gate) * x
+
+    def forward(self, token, *caches):
+        x, present = self.embedding(token), []
+        for layer, attention in enumerate(self.attention):
+            mixed, k, v = attention(self.before[layer][0](x), *caches[2 * layer : 2 * layer + 2])
+            x, present = x + mixed, present + [k, v]
+            x = x + self.down[layer](self.activated(self.up[layer](self.before[layer][1](x))))
+        return self.head(self.last(x)), *present
+
+
+def of_token(gated, vocabulary):
+    def make():
+        network = Decoder(gated, vocabulary)
+        return network, (torch.tensor([[7]]), *(torch.randn(network.past) for _ in range(2 * len(network.attention))))
+
+    return make
+
+
+class Split(nn.Module):
+    """A block of a detector of the YOLO family: half of the channels pass, the other half goes through `depth` bottlenecks, all
+    that comes out is joined."""
+
+    def __init__(self, channels, filters, depth, adds):
+        super().__init__()
+        self.first, self.adds = layer(channels, filters, 1), adds
+        self.inner = nn.ModuleList(nn.Sequential(layer(filters // 2, filters // 2), layer(filters // 2, filters // 2)) for _ in range(depth))
+        self.last = layer((2 + depth) * filters // 2, filters, 1)
+
+    def forward(self, x):
+        parts = list(self.first(x).chunk(2, 1))
+        for inner in self.inner:
+            parts.append(parts[-1] + inner(parts[-1]) if self.adds else inner(parts[-1]))
+        return self.last(torch.cat(parts, 1))
+
+
+def layer(channels, filters, size=3, stride=1):
+    return nn.Sequential(nn.Conv2d(channels, filters, size, stride, size // 2, bias=False), nn.BatchNorm2d(filters), nn.SiLU())
+
+
+class Detector(nn.Module):
+    """A detector as the smallest YOLOv8: backbone, pyramid of pools, features joined up and down, boxes as distributions."""
+
+    STEPS, CLASSES = 16, 80
+
+    def __init__(self, width=16):
+        super().__init__()
+        w = [width << i for i in range(5)]
+        self.stem = nn.Sequential(layer(3, w[0], 3, 2), layer(w[0], w[1], 3, 2), Split(w[1], w[1], 1, True))
+        self.stages = nn.ModuleList(nn.Sequential(layer(w[i], w[i + 1], 3, 2), Split(w[i + 1], w[i + 1], depth, True))
+                                    for i, depth in ((1, 2), (2, 2), (3, 1)))
+        self.squeeze, self.pool, self.spread = layer(w[4], w[3], 1), nn.MaxPool2d(5, 1, 2), layer(4 * w[3], w[4], 1)
+        self.up = nn.ModuleList([Split(w[4] + w[3], w[3], 1, False), Split(w[3] + w[2], w[2], 1, False)])
+        self.down = nn.ModuleList([layer(w[2], w[2], 3, 2), layer(w[3], w[3], 3, 2)])
+        self.joined = nn.ModuleList([Split(w[2] + w[3], w[3], 1, False), Split(w[3] + w[4], w[4], 1, False)])
+        ends = lambda c, inside, results: nn.Sequential(layer(c, inside), layer(inside, inside), nn.Conv2d(inside, results, 1))
+        self.boxes = nn.ModuleList(ends(c, 64, 4 * self.STEPS) for c in w[2:])
+        self.classes = nn.ModuleList(ends(c, 80, self.CLASSES) for c in w[2:])
+
+    def forward(self, x):
+        fine = self.stages[0](self.stem(x))
+        middle = self.stages[1](fine)
+        pools = [self.squeeze(self.stages[2](middle))]
+        for _ in range(3):
+            pools.append(self.pool(pools[-1]))
+        coarse = self.spread(torch.cat(pools, 1))
+        middle = self.up[0](torch.cat([nn.functional.interpolate(coarse, scale_factor=2.0), middle], 1))
+        fine = self.up[1](torch.cat([nn.functional.interpolate(middle, scale_factor=2.0), fine], 1))
+        middle = self.joined[0](torch.cat([self.down[0](fine), middle], 1))
+        coarse = self.joined[1](torch.cat([self.down[1](middle), coarse], 1))
+        found = [torch.cat([box(f), kind(f)], 1).flatten(2) for f, box, kind in zip((fine, middle, coarse), self.boxes, self.classes)]
+        boxes, kinds = torch.cat(found, 2).split([4 * self.STEPS, self.CLASSES], 1)
+        shares = boxes.view(1, 4, self.STEPS, -1).transpose(1, 2).softmax(1)
+        distances = (shares * torch.arange(self.STEPS).view(1, -1, 1, 1)).sum(1)
+        return torch.cat([distances, kinds.sigmoid()], 1)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.LSTM(256, 512, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.layers(x)[0]
+
+
 def networks():
     t = transformers
     small = {"n_layer": 6, "n_head": 12, "n_embd": 768}
@@ -122,6 +266,10 @@ def networks():
                            use_cache=False),
         "distilbert": of_tokens(t.DistilBertModel, t.DistilBertConfig()),
         "whisper_encoder": whisper_encoder,
+        "yolo": lambda: (seeded_statistics(Detector()), (torch.randn(1, 3, 320, 320),)),
+        "gpt2_token": of_token(gated=False, vocabulary=50257),
+        "llama_token": of_token(gated=True, vocabulary=32000),
+        "lstm": lambda: (Recurrent(), (torch.randn(1, TOKENS, 256),)),
     }
 
 

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "../effort.h"
 #include "plain_convolution.h"
 
 using namespace weft;
@@ -40,7 +41,7 @@ SlidingWindow window_of_row(Numbers& numbers) {
 template <class T, TapRow kRow>
 void check_row(Numbers& numbers, double bound) {
   Team team(2);
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < random_cases(12); ++i) {
     CAPTURE(i);
     const SlidingWindow w = window_of_row<kRow>(numbers);
     const int64_t batch = pick(numbers, 1, 2);
@@ -74,7 +75,7 @@ TEST_CASE("channels last: known rows of taps, at edges, in images shorter than a
 TEST_CASE("channels last: one filter a channel, random windows") {
   Team team(2);
   Numbers numbers(4);
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < random_cases(150); ++i) {
     CAPTURE(i);
     const SlidingWindow w = random_window(numbers);
     const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, i % 2 ? 15 : 150);
@@ -93,7 +94,7 @@ TEST_CASE("channels last: one filter a channel, random windows") {
 TEST_CASE("channels last: pools know how many taps lie inside") {
   Team team(2);
   Numbers numbers(5);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < random_cases(100); ++i) {
     CAPTURE(i);
     const SlidingWindow w = random_window(numbers);
     const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, i % 2 ? 15 : 150);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "../effort.h"
 #include "plain_convolution.h"
 
 using namespace weft;
@@ -58,7 +59,7 @@ constexpr SlidingWindow kSquare = {{1, 9, 9}, {1, 9, 9}, {1, 3, 3}, {1, 1, 1}, {
 TEST_CASE("direct convolution: random windows, groups and channels") {
   Team team(2);
   Numbers numbers(1);
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < random_cases(150); ++i) {
     CAPTURE(i);
     const SlidingWindow window = random_window(numbers);
     const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 3), pick(numbers, 1, 9), pick(numbers, 1, 50)};
@@ -70,7 +71,7 @@ TEST_CASE("direct convolution: random windows, groups and channels") {
 TEST_CASE("direct convolution: half of a panel, and a known number of filters") {
   Team team(2);
   Numbers numbers(12);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < random_cases(40); ++i) {
     CAPTURE(i);
     const SlidingWindow window = random_window(numbers);
     const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 2), pick(numbers, 1, 9), pick(numbers, 1, 8)};
@@ -87,7 +88,7 @@ TEST_CASE("direct convolution: half of a panel, and a known number of filters") 
 TEST_CASE("direct convolution: images in planes") {
   Team team(3);
   Numbers numbers(13);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < random_cases(60); ++i) {
     CAPTURE(i);
     const SlidingWindow w = random_window(numbers);
     const Convolution c{pick(numbers, 1, 3), pick(numbers, 1, 2), pick(numbers, 1, 4), pick(numbers, 1, 20)};
@@ -171,7 +172,7 @@ static void check_bytes(const SlidingWindow& w, const Convolution& c, int32_t ze
 
 TEST_CASE("direct convolution of bytes: exact sums, with a border that holds the zero point") {
   Numbers numbers(7);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < random_cases(40); ++i) {
     CAPTURE(i);
     const SlidingWindow window = random_window(numbers);
     const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 2), 4 * pick(numbers, 1, 5), pick(numbers, 1, 50)};

@@ -16,11 +16,10 @@ namespace {
 
 const std::vector<double> kLogits = {0.5, 2.0, -1.0, 1.0, 2.0, -3.0, 0.0, 1.5};
 
-/// Every token that some draw gives.
-std::set<int64_t> kept_tokens(const std::vector<double>& logits, const Sampling& sampling) {
+/// Every token that some of `draws` at equal distances gives: each whose probability is larger than that distance.
+std::set<int64_t> kept_tokens(const std::vector<double>& logits, const Sampling& sampling, int draws = 100'000) {
   std::set<int64_t> out;
-  constexpr int kDraws = 100'000;
-  for (int i = 0; i < kDraws; ++i) out.insert(choose_token(logits, sampling, double(i) / kDraws));
+  for (int i = 0; i < draws; ++i) out.insert(choose_token(logits, sampling, double(i) / draws));
   return out;
 }
 
@@ -35,7 +34,7 @@ std::vector<double> probabilities(const std::vector<double>& logits, const std::
 }
 
 /// How far counts of draws are from what the probabilities say, in units in which `degrees` is expected.
-double chi_square(const std::vector<double>& expected, const std::vector<int>& counts, int draws) {
+double chi_square(const std::vector<double>& expected, const std::vector<int>& counts, int draws = 100'000) {
   double sum = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (expected[i] == 0) {
@@ -72,7 +71,7 @@ TEST_CASE("top_p keeps the fewest most likely tokens that have the probability")
 
 TEST_CASE("top_p of a flat distribution sorts far more tokens than of a steep one") {
   const std::vector<double> flat(1000, 1.25);
-  const std::set<int64_t> kept = kept_tokens(flat, {.temperature = 1, .top_p = 0.5});
+  const std::set<int64_t> kept = kept_tokens(flat, {.temperature = 1, .top_p = 0.5}, 2000);
   CHECK(kept.size() == 500);
   CHECK(*kept.rbegin() == 499);
 }

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <future>
-#include <string>
 #include <thread>
 #include <vector>
+
+#include "../effort.h"
 
 using namespace weft;
 
@@ -96,9 +96,7 @@ double worst_relative(F ours, G exact, double low, double high) {
 }  // namespace
 
 TEST_CASE("trigonometry: sine and cosine of all floats") {
-  const char* label = std::getenv("WEFT_TEST_LABEL");  // test/run.py sets it
-  const uint64_t step = label && std::string(label) == "full" ? 1 : 8191;
-  const Worst worst = worst_of(step);
+  const Worst worst = worst_of(is_full() ? 1 : 8191);
   INFO("sine of bits " << worst.at_sine << ", cosine of bits " << worst.at_cosine);
   CHECK(worst.sine < 1.5);
   CHECK(worst.cosine < 1.5);

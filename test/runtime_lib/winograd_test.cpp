@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "../effort.h"
 #include "plain_convolution.h"
 
 using namespace weft;
@@ -82,7 +83,7 @@ TEST_CASE("winograd: random layers keep the stated error") {
   Team team(3);
   Numbers numbers(7);
   double worst_of_four = 0, worst_of_two = 0;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < random_cases(200); ++i) {
     CAPTURE(i);
     const SlidingWindow window = random_square(numbers, i % 10 ? 14 : 30);
     const Convolution shape{pick(numbers, 1, 3), 1, 16 * pick(numbers, 1, i % 10 ? 3 : 6), pick(numbers, 1, 50)};

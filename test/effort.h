@@ -1,0 +1,19 @@
+// How much tests try of what they draw or sweep: all of it in `full`, and of random cases a share under sanitizers.
+#pragma once
+#include <cstdlib>
+#include <string_view>
+
+inline bool is_full() {
+  const char* label = std::getenv("WEFT_TEST_LABEL");  // test/run.py sets it
+  return label && std::string_view(label) == "full";
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kHasSanitizers = true;
+#else
+inline constexpr bool kHasSanitizers = false;
+#endif
+
+/// How many of `count` random cases a test tries. With sanitizers a case takes ten times as long; what it
+/// computes is compared without them too, in all cases.
+inline int random_cases(int count) { return kHasSanitizers && !is_full() ? (count + 7) / 8 : count; }

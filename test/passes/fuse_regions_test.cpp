@@ -178,10 +178,10 @@ TEST_CASE("collectives stay outside, a schedule's fused kernel stays as it is") 
 }
 
 TEST_CASE("20,000 ops fuse in about a second") {
-  std::string body = "v0 = Relu(x) ";
+  std::string body = "v0 = Relu(x)\n";  // one op a line, because each op keeps a copy of its line
   for (int i = 1; i < 20000; ++i) {
     const std::string at = std::to_string(i), before = std::to_string(i - 1), far = std::to_string(i < 50 ? 0 : i - 50);
-    body += "v" + at + (i % 7 ? " = Neg(v" + before + ") " : " = Add(v" + before + ", v" + far + ") ");
+    body += "v" + at + (i % 7 ? " = Neg(v" + before + ")\n" : " = Add(v" + before + ", v" + far + ")\n");
   }
   const auto made = prepare(model("(float[4] x) => (float[4] v19999)", body), "", "apply-transforms");
   INFO(made->diags.text());

@@ -1,8 +1,12 @@
-# tiles.cpp for each level of CPUs, as parts of weft_runtime.
+# tiles.cpp for each level of CPUs, as parts of weft_runtime. Debug builds are those of sanitizers' tests, which compile
+# programs for the level that stands without --arch.
 include(${CMAKE_CURRENT_LIST_DIR}/../kernel_options.cmake)
 set(weft_tile_archs generic)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(weft_tile_archs x86-64 x86-64-v2 x86-64-v3 x86-64-v4)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(weft_tile_archs x86-64-v3)
+  endif()
 endif()
 foreach(arch IN LISTS weft_tile_archs)
   set(tiles weft_tiles_${arch})
@@ -10,8 +14,8 @@ foreach(arch IN LISTS weft_tile_archs)
   weft_runtime_library(${tiles})
   target_compile_features(${tiles} PRIVATE cxx_std_20)
   target_compile_definitions(${tiles} PRIVATE WEFT_TILES)
-  # Debug builds have sanitizers, with which optimised tiles take minutes to compile. A product and a sum are one
-  # operation there too: kernels have sums of their own beside those of tiles, with the same bits.
+  # With sanitizers optimised tiles take minutes to compile. A product and a sum are one operation there too: kernels
+  # have sums of their own beside those of tiles, with the same bits.
   target_compile_options(${tiles} PRIVATE ${WEFT_KERNEL_OPTIONS} -ffunction-sections "$<$<CONFIG:Debug>:-Og;-fexpensive-optimizations>"
                                           $<$<CXX_COMPILER_ID:Clang>:-Wno-align-mismatch>)
   if(NOT arch STREQUAL "generic")

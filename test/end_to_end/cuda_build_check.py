@@ -1,6 +1,6 @@
 # test: slow, long
-"""--target cuda with the real nvcc: every fixture and sample compiles for one architecture, which a hash of its name
-chooses (`full`: for each), without spills; an executable without a GPU says so; equal inputs give equal bytes; in `full`
+"""--target cuda with the real nvcc: a sixth of the fixtures and every sample compile for one architecture, which a hash of
+the name chooses (`full`: all, for each), without spills; an executable without a GPU says so; equal inputs give equal bytes; in `full`
 GPT-2 small within its time, and the public models that the host target builds."""
 
 import filecmp
@@ -127,7 +127,7 @@ def main():
         return
     folder = harness.scratch("cuda_build")
     for model in sorted(FIXTURES.glob("*.onnxtxt")):
-        if not model.stem.startswith("fail_") and (harness.FULL or zlib.crc32(model.stem.encode()) % 3 == 0):
+        if not model.stem.startswith("fail_") and (harness.FULL or zlib.crc32(model.stem.encode()) % 6 == 0):
             check_program(compiler, f"fixture/{model.stem}", model, ["--schedule", model.with_suffix(".yaml")], folder)
     for schedule in sorted(MLP.glob("*.yaml")):
         check_program(compiler, f"mlp/{schedule.stem}", MLP / "mlp.onnxtxt", ["--schedule", schedule], folder)

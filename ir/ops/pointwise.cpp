@@ -317,7 +317,7 @@ const OpDef kAcosh = function(unary({OpKind::Acosh, "Acosh", "weft::acosh($0)", 
 const OpDef kAtanh = function(unary({OpKind::Atanh, "Atanh", "weft::atanh($0)", REAL(std::atanh(x[0]))}));
 
 // Activations.
-const OpDef kRelu = unary({OpKind::Relu, "Relu", "$0 < $T(0) ? $T(0) : $0", REAL(x[0] < 0 ? 0 : x[0]), nullptr,
+const OpDef kRelu = unary({OpKind::Relu, "Relu", "weft::maximum<$T>($0, $T(0))", REAL(x[0] < 0 ? 0 : x[0]), nullptr,
                            WHOLE(x[0] < 0 && dtype != DType::U64 ? 0 : x[0])});
 const OpDef kSigmoid =
     function(unary({OpKind::Sigmoid, "Sigmoid", "weft::sigmoid($0)", REAL(1 / (1 + std::exp(-x[0])))}));

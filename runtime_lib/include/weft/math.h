@@ -1,7 +1,8 @@
-// Scalar functions for emitted kernels. The float ones are branch-free polynomials without a call, so that loops over
-// them vectorise: error below 4e-7 of the result; infinities, NaN and large arguments give what libm gives. The double
-// ones are libm. Compile without -ffast-math, -ffinite-math-only and -fassociative-math: the range reductions depend on
-// the order of operations. On a device the float functions are CUDA's.
+// Scalar functions for emitted kernels. The float ones are branch-free polynomials and quotients without a call, so
+// that loops over them vectorise: error below 4e-7 of the result; infinities, NaN and large arguments give what libm
+// gives, but exp is 0 below 2^-125.5. The double ones are libm. Compile without -ffast-math, -ffinite-math-only and
+// -fassociative-math: the range reductions depend on the order of operations. On a device the float functions are
+// CUDA's.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -22,31 +23,66 @@ WEFT_HD constexpr float select(bool condition, float yes, float no) {
 }  // namespace detail
 
 namespace detail {
-/// exp(x) = 2^n * (1 + rest), where |rest| is at most about 0.42. The bits of n are those of an integer below zero too.
-struct ReducedExp {
-  uint32_t n;
-  float rest;
-};
-WEFT_HD ReducedExp reduce_exp(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  const float shifted = x * 1.44269504f + kRound, n = shifted - kRound;
-  const float f = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts
-  const float q =
-      0.4999999344f + f * (0.1666652048f + f * (4.166838990e-2f + f * (8.368735773e-3f + f * 1.381455767e-3f)));
-  return {std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound), f + f * f * q};
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+[[gnu::weak, gnu::visibility("hidden")]] extern const float kNegativeZero[1];
+const float kNegativeZero[1] = {-0.0f};
+/// `x`, of which g++ then knows nothing: -0 changes no number, and the value of a weak array is the linker's to choose.
+/// What follows a choice between a number and a constant g++ 12 would compute for both and blend by masks; with a
+/// number that it does not know the choice is one instruction for vectors. The sum is taken out of loops.
+template <class T>
+T unfolded(T x) {
+  return x + T(*kNegativeZero);
+}
+#else
+template <class T>
+WEFT_HD T unfolded(T x) {
+  return x;
+}
+#endif
+
+/// The larger of x and a constant; NaN where x is. The operands stand as the x86 instruction has them, which
+/// returns the second where one is NaN.
+template <class T>
+WEFT_HD T at_least(T x, T constant) {
+  const T limit = unfolded(constant);
+  return limit > x ? limit : x;
+}
+template <class T>
+WEFT_HD T at_most(T x, T constant) {
+  const T limit = unfolded(constant);
+  return limit < x ? limit : x;
 }
 
-/// 2^n for n from -126 to 127, infinity for 128.
-WEFT_HD float power_of_two(uint32_t n) { return std::bit_cast<float>((n + 127) << 23); }
+inline constexpr float kToNearest = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
 
-/// exp(x) times 2 to the power of `power`, -1 or 0.
+/// 2 to the power of the integer that adding kToNearest + 127 has left in the low bits of `shifted`, from -126 to 127;
+/// 0 for -127, infinity for 128.
+WEFT_HD float power_of_two(float shifted) { return std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23); }
+
+/// exp(x) times 2 to the power of `power`, -1 or 0: 2^(n - 1) * 2exp(f) with |f| at most about 0.35, of which the first
+/// factor does not overflow before the product does. The error is below 1e-7 of the result.
 WEFT_HD float exp_times_power(float x, int power) {
-  const float low = x < -104.0f ? -104.0f : x, in = low > 90.0f ? 90.0f : low;  // NaN passes both
-  const ReducedExp e = reduce_exp(in);
-  // Two factors, so that subnormal results and the overflow to infinity come out right.
-  const uint32_t i = e.n + uint32_t(256 + power), half = i >> 1;
-  return (1 + e.rest) * std::bit_cast<float>((half - 1) << 23) * std::bit_cast<float>((i - half - 1) << 23);
+  const float in = at_most(at_least(x, -87.336f), 89.0f - 0.7f * float(power));
+  const float round = kToNearest + float(126 + power), shifted = in * 1.44269504f + round, n = shifted - round;
+  const float f = (in - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts
+  const float twice =
+      2 + f * (2 + f * (0.9999998808f +
+                        f * (0.3333303928f + f * (8.333657682e-2f + f * (1.673778519e-2f + f * 2.763878321e-3f)))));
+  return twice * power_of_two(shifted);
 }
+
+/// 2^(x + power) for sums from -127, which gives 0, to 128, which gives infinity. The error is below 2e-7 of the
+/// result, and what the last bit of x is worth.
+WEFT_HD float two_to(float x, int power) {
+  const float round = kToNearest + float(127 + power), shifted = x + round, f = x - (shifted - round);
+  const float factor =
+      1 +
+      f * (0.6931469440f + f * (0.2402223944f + f * (5.550768599e-2f + f * (9.671797976e-3f + f * 1.325691584e-3f))));
+  return power_of_two(shifted) * factor;
+}
+
+/// A quotient that goes to 1 and -1 for large x, taken back where rounding or its growth has led it beyond.
+WEFT_HD float saturated(float quotient) { return at_most(at_least(quotient, -1.0f), 1.0f); }
 }  // namespace detail
 
 WEFT_HD float exp(float x) {
@@ -92,11 +128,10 @@ WEFT_HD float tanh(float x) {
 #if defined(__CUDA_ARCH__)
   return ::tanhf(x);
 #else
-  // exp(2a) - 1 is exact to the last bits near 0 as well, where exp(2a) alone would lose them.
-  const float a = std::fabs(x);
-  const detail::ReducedExp e = detail::reduce_exp(2 * (a > 10 ? 10.0f : a));  // NaN passes; tanh(10) rounds to 1
-  const float power = detail::power_of_two(e.n), less_one = power * e.rest + (power - 1);
-  return std::copysign(less_one / (less_one + 2), x);
+  const float z = detail::at_most(x * x, 81.0f);  // tanh(9) rounds to 1
+  const float p = x * (1 + z * (0.1338102496f + z * (3.495587364e-3f + z * (2.060907121e-5f + z * 1.335464850e-8f))));
+  const float q = 1 + z * (0.4671434055f + z * (2.587697919e-2f + z * (3.285633636e-4f + z * 7.776552493e-7f)));
+  return detail::saturated(p / q);
 #endif
 }
 
@@ -104,40 +139,49 @@ WEFT_HD float erf(float x) {
 #if defined(__CUDA_ARCH__)
   return ::erff(x);
 #else
-  const float a = std::fabs(x), z = x * x;
-  const float small =
-      x * (1.128379166f +
-           z * (-0.3761262622f +
-                z * (0.1128358829f +
-                     z * (-2.685391804e-2f + z * (5.188502326e-3f + z * (-8.011576508e-4f + z * 7.858080173e-5f))))));
-  const float t = a > 4 ? 4 : a;  // erfc(4) is below half an ulp of 1
-  const float power =
-      -3.537089288e-4f +
-      t * (-1.127040080f +
-           t * (-0.6382256024f +
-                t * (-0.1030374355f + t * (2.180535115e-2f + t * (-2.939615735e-3f + t * 1.855748932e-4f)))));
-  const float large = std::copysign(1 - exp(power), x);
-  return detail::select(a < 1, small, large);
+  const float z = detail::at_most(x * x, 16.0f);  // erf(4) rounds to 1
+  const float p = x * (1.128379140f +
+                       z * (0.1935459220f + z * (5.310186320e-2f +
+                                                 z * (3.883382540e-3f + z * (2.845670760e-4f + z * 1.986779490e-6f)))));
+  const float q = 1 + z * (0.5048581630f +
+                           z * (0.1153503590f + z * (1.520732710e-2f + z * (1.185581120e-3f + z * 3.742020730e-5f))));
+  return detail::saturated(p / q);
 #endif
 }
 
-WEFT_HD float sigmoid(float x) {
+WEFT_HD float sigmoid(float x) { return 1 / (1 + exp(-x)); }
+
+/// Gelu with approximate = "none": x less x * P(x), where P is the share of the normal distribution above x; below 0
+/// the other share is left alone, so that nothing cancels. The error is below 4e-7 of the result above -1, and 3e-7
+/// below.
+WEFT_HD float gelu_erf(float x) {
 #if defined(__CUDA_ARCH__)
-  return 1 / (1 + exp(-x));
+  return 0.5f * x * (1 + erf(x * 0.707106781f));
 #else
-  // One power of two does for all results that are not subnormal, which come out as 0. NaN passes both limits.
-  const float low = x < -89.0f ? -89.0f : x, in = low > 87.0f ? 87.0f : low;
-  const detail::ReducedExp e = detail::reduce_exp(-in);
-  const float power = detail::power_of_two(e.n);
-  return 1 / (1 + power * (1 + e.rest));
+  const float a = detail::at_most(std::fabs(x), 10.341f);  // where the power of two is 0
+  const float slope =
+      -1.151106596f +
+      a * (-0.4591922462f +
+           a * (-5.255507678e-2f +
+                a * (7.161963731e-3f +
+                     a * (-2.214957785e-4f + a * (-1.478262857e-4f + a * (3.068338629e-5f + a * -2.063348120e-6f))))));
+  return detail::at_least(x, 0.0f) - a * detail::two_to(a * slope, -1);
 #endif
 }
-/// Gelu with approximate = "none".
-WEFT_HD float gelu_erf(float x) { return 0.5f * x * (1 + erf(x * 0.707106781f)); }
-/// Gelu with approximate = "tanh".
-WEFT_HD float gelu_tanh(float x) { return 0.5f * x * (1 + tanh(0.797884561f * (x + 0.044715f * x * x * x))); }
+
+/// Gelu with approximate = "tanh": 0.5 * x * (1 + tanh(u)) is x / (1 + exp(-2u)), in which nothing cancels. The power
+/// is one of two: its exponent has few correct bits only where the result is next to 0.
+WEFT_HD float gelu_tanh(float x) {
+#if defined(__CUDA_ARCH__)
+  return 0.5f * x * (1 + tanh(0.797884561f * (x + 0.044715f * x * x * x)));
+#else
+  const float t = x * (-2.302208198f + x * x * -0.1029432396f);
+  return x / (1 + detail::two_to(detail::at_most(detail::at_least(t, -126.0f), 128.0f), 0));
+#endif
+}
+
 /// log(1 + exp(x)).
-WEFT_HD float softplus(float x) { return (x < 0 ? 0.0f : x) + log1p(exp(-std::fabs(x))); }
+WEFT_HD float softplus(float x) { return detail::at_least(x, 0.0f) + log1p(exp(-std::fabs(x))); }
 
 WEFT_HD double exp(double x) { return std::exp(x); }
 WEFT_HD double log(double x) { return std::log(x); }
@@ -206,16 +250,27 @@ WEFT_HD constexpr T nan_or(T x, T other) {
   return x != x ? x : other;
 }
 WEFT_HD constexpr float nan_or(float x, float other) { return select(x != x, x, other); }
+
+/// Whether the compiler knows the number `x`, a float or a double.
+template <class T>
+[[gnu::always_inline]] WEFT_HD constexpr bool is_constant(T x) {
+  return std::is_floating_point_v<T> && !std::is_constant_evaluated() && __builtin_constant_p(x) && x == x;
+}
 }  // namespace detail
 
-/// As ONNX and NumPy: NaN wins. In two steps, of which the first is one instruction for vectors, and neither a branch.
+/// As ONNX and NumPy: NaN wins. With a constant one instruction for vectors; else two steps without a branch, of which
+/// the first is one instruction and the second does not wait for `a`, which reductions carry along.
 template <class T>
-WEFT_HD constexpr T maximum(T a, T b) {
-  return detail::nan_or(a, a > b ? a : b);
+[[gnu::always_inline]] WEFT_HD constexpr T maximum(T a, T b) {
+  if (detail::is_constant(b)) return detail::at_least(a, b);
+  if (detail::is_constant(a)) return detail::at_least(b, a);
+  return detail::nan_or(b, b > a ? b : a);
 }
 template <class T>
-WEFT_HD constexpr T minimum(T a, T b) {
-  return detail::nan_or(a, a < b ? a : b);
+[[gnu::always_inline]] WEFT_HD constexpr T minimum(T a, T b) {
+  if (detail::is_constant(b)) return detail::at_most(a, b);
+  if (detail::is_constant(a)) return detail::at_most(b, a);
+  return detail::nan_or(b, b < a ? b : a);
 }
 template <class T>
 WEFT_HD constexpr T max(T a, T b) {
@@ -339,8 +394,8 @@ WEFT_HD To saturate(float x) {
     low = To::kLowest, high = To::kHighest;
   else
     low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
-  const float above = x > low ? x : low;
-  return To(int32_t(above < high ? above : high));
+  const float limit = detail::unfolded(low), above = x > limit ? x : limit;
+  return To(int32_t(detail::at_most(above, high)));
 }
 
 /// ONNX BitShift: bits that are shifted out are lost, also all of them.

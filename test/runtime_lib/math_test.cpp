@@ -109,6 +109,11 @@ TEST_CASE("math: NaN wins over constants and among numbers") {
     CHECK((is_nan ? std::isnan(most[i]) : most[i] == std::max(x, other)));
     CHECK((is_nan ? std::isnan(least[i]) : least[i] == std::min(x, other)));
   }
+  typedef float Vector __attribute__((vector_size(16)));
+  const Vector larger = weft::maximum(Vector{kNan, 1, 2, 3}, Vector{0, kNan, 5, 1});
+  const Vector smaller = weft::minimum(Vector{kNan, 1, 2, 3}, Vector{0, kNan, 5, 1});
+  CHECK((std::isnan(larger[0]) && std::isnan(larger[1]) && larger[2] == 5 && larger[3] == 3));
+  CHECK((std::isnan(smaller[0]) && std::isnan(smaller[1]) && smaller[2] == 2 && smaller[3] == 1));
   CHECK(weft::maximum(-2.5, -1.0) == -1.0);
   CHECK(std::isnan(weft::minimum(double(kNan), 1.0)));
   CHECK(weft::maximum(7, 3) == 7);

@@ -254,22 +254,27 @@ WEFT_HD constexpr float nan_or(float x, float other) { return select(x != x, x, 
 /// Whether the compiler knows the number `x`, a float or a double.
 template <class T>
 [[gnu::always_inline]] WEFT_HD constexpr bool is_constant(T x) {
-  return std::is_floating_point_v<T> && !std::is_constant_evaluated() && __builtin_constant_p(x) && x == x;
+  return !std::is_constant_evaluated() && __builtin_constant_p(x) && x == x;
 }
 }  // namespace detail
 
 /// As ONNX and NumPy: NaN wins. With a constant one instruction for vectors; else two steps without a branch, of which
-/// the first is one instruction and the second does not wait for `a`, which reductions carry along.
+/// the first is one instruction and the second does not wait for `a`, which reductions carry along. Also of g++'s
+/// vectors of numbers.
 template <class T>
 [[gnu::always_inline]] WEFT_HD constexpr T maximum(T a, T b) {
-  if (detail::is_constant(b)) return detail::at_least(a, b);
-  if (detail::is_constant(a)) return detail::at_least(b, a);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (detail::is_constant(b)) return detail::at_least(a, b);
+    if (detail::is_constant(a)) return detail::at_least(b, a);
+  }
   return detail::nan_or(b, b > a ? b : a);
 }
 template <class T>
 [[gnu::always_inline]] WEFT_HD constexpr T minimum(T a, T b) {
-  if (detail::is_constant(b)) return detail::at_most(a, b);
-  if (detail::is_constant(a)) return detail::at_most(b, a);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (detail::is_constant(b)) return detail::at_most(a, b);
+    if (detail::is_constant(a)) return detail::at_most(b, a);
+  }
   return detail::nan_or(b, b < a ? b : a);
 }
 template <class T>

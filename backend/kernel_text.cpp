@@ -15,6 +15,7 @@
 #include "backend/nest.h"
 #include "backend/print.h"
 #include "backend/render.h"
+#include "backend/sums_in_parts.h"
 #include "ir/base/check.h"
 #include "ir/op_def.h"
 
@@ -182,6 +183,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   if (!context.reads_peers()) body = with_checks(context, std::move(body));
   Statements statements = context.prologue();
   append(statements, std::move(body));
+  if (!context.facts().has_grid) add_in_parts(statements);
   if (has_strings(context.body)) {
     context.need_header("strings.h");
     make_serial(statements);  // functions of strings throw, which no vector loop may

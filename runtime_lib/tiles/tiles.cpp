@@ -9,9 +9,8 @@
 
 namespace weft::detail {
 
-template <Level kFor, class T, int R, int P, int V, class Step>
-void library_tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums, bool add,
-                  Prefetch<T> next) {
+template <Level kFor, class T, int R, int P, int V, class A>
+void library_tile(const A& a, const T* b, int64_t panel_stride, int64_t k, T* sums, bool add, Prefetch<T> next) {
   sum_tile<T, R, P, V>(a, b, panel_stride, k, sums, add, next);
 }
 
@@ -27,8 +26,9 @@ namespace {
 template <class T, int R, int P, int V = P* Simd<T>::kPanelVectors>
 constexpr void name_tiles() {
   if constexpr (R > 1) name_tiles<T, R - 1, P, V>();
-  (void)&library_tile<kLevel, T, R, P, V, UnitStep>;
-  (void)&library_tile<kLevel, T, R, P, V, int64_t>;
+  (void)&library_tile<kLevel, T, R, P, V, EvenRows<T, UnitStep>>;
+  (void)&library_tile<kLevel, T, R, P, V, EvenRows<T, int64_t>>;
+  (void)&library_tile<kLevel, T, R, P, V, ScatteredRows<T, R>>;
 }
 template <class T, int R, int P, int V = P* Simd<T>::kPanelVectors>
 constexpr void name_output_tiles() {

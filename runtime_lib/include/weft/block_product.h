@@ -107,17 +107,14 @@ void unpack_words(const uint32_t* words, int64_t count, float* numbers) {
 }
 
 /// Sums of rows and numbers that are floats already.
-template <int R, int P, class Step>
-[[gnu::noinline]] void numbers_tile(const TileRows<float, R, Step>& a, const float* const (&row_sums)[R],
-                                    const float* numbers, int64_t panel_stride, const float* terms,
-                                    int64_t terms_stride, int64_t blocks, int64_t size, float* sums) {
-  const float* row[R];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) row[r] = a.row[r];
-  sum_blocks<R, P>(row_sums, terms, terms_stride, blocks, sums, [&](int64_t b, auto& sum) {
-    for (int64_t i = b * size; i < (b + 1) * size; i += 4)
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) add_step(sum, row, a.step, i + j, numbers, panel_stride);
+template <int R, int P, class A>
+[[gnu::noinline]] void numbers_tile(const A& a, const float* const (&row_sums)[R], const float* numbers,
+                                    int64_t panel_stride, const float* terms, int64_t terms_stride, int64_t blocks,
+                                    int64_t size, float* sums) {
+  RowCursor<R, A> rows(a);
+  PanelCursor<float, P> panels(numbers, panel_stride);
+  sum_blocks<R, P>(row_sums, terms, terms_stride, blocks, sums, [&](int64_t, auto& sum) {
+    for (int64_t i = 0; i < size; i += 4) add_steps<float, 4>(sum, rows, panels);
   });
 }
 
@@ -146,17 +143,11 @@ void numbers_tile_of(int64_t rows, const BlockProduct<kBits, A>& product, int64_
                      const float* numbers, const float* terms, float* sums) {
   if constexpr (R > 1)
     if (rows < R) return numbers_tile_of<R - 1, P>(rows, product, m, first, blocks, numbers, terms, sums);
-  using Step = std::conditional_t<std::is_same_v<A, Strided<float>>, int64_t, UnitStep>;
   const int64_t size = product.weight.size;
-  TileRows<float, R, Step> tile;
-  if constexpr (std::is_same_v<Step, int64_t>) tile.step = step_of(product.a);
   const float* row_sums[R];
-  for (int r = 0; r < R; ++r) {
-    tile.row[r] = row_of(product.a, m + r) + first * size * step_of(product.a);
-    row_sums[r] = product.row_sums + (m + r) * product.blocks + first;
-  }
-  numbers_tile<R, P>(tile, row_sums, numbers, blocks * size * kPanel, terms + first * 2 * kPanel,
-                     product.stored_blocks() * 2 * kPanel, blocks, size, sums);
+  for (int r = 0; r < R; ++r) row_sums[r] = product.row_sums + (m + r) * product.blocks + first;
+  numbers_tile<R, P>(tile_rows<R>(product.a, m, first * size), row_sums, numbers, blocks * size * kPanel,
+                     terms + first * 2 * kPanel, product.stored_blocks() * 2 * kPanel, blocks, size, sums);
 }
 
 /// Rows m0 .. m1 of P panels.
@@ -211,10 +202,10 @@ void put_few_panels(const BlockProduct<kBits, A>& product, const float* divided,
 /// The sum of a block of a row, four sums side by side.
 template <class A>
 float block_sum(const A& a, int64_t m, int64_t first, int64_t size) {
-  const float* row = row_of(a, m) + first * step_of(a);
+  const RowCursor<1, TileRows<1, A>> row(tile_rows<1>(a, m, first));
   float sum[4] = {};
   for (int64_t i = 0; i < size; i += 4)
-    for (int64_t j = 0; j < 4; ++j) sum[j] += row[(i + j) * step_of(a)];
+    for (int64_t j = 0; j < 4; ++j) sum[j] += row.at(0, i + j);
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
@@ -253,12 +244,14 @@ template <int kBits, class A, class Put>
 void put_few_rows(Team& team, const BlockProduct<kBits, A>& product, const Cut& cut, Put& put) {
   const Contraction& c = product.c;
   const Scratch<float> divided(c.m * c.k);
-  for (int64_t m = 0; m < c.m; ++m)
+  for (int64_t m = 0; m < c.m; ++m) {
+    const RowCursor<1, TileRows<1, A>> row(tile_rows<1>(product.a, m, 0));
     for (int64_t i = 0; i < c.k; ++i) {
       const int place = int(i % kEach<kBits>);
       const float worth = place == kEach<kBits> - 1 ? 1.0f : float(uint32_t{1} << (kBits * place));
-      divided[m * c.k + i] = row_of(product.a, m)[i * step_of(product.a)] / worth;
+      divided[m * c.k + i] = row.at(0, i) / worth;
     }
+  }
   team.parallel(cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
     const ItemPanels panels(c, begin, end);
     if (c.m == 1) return put_few_panels<1>(product, divided.get(), panels.begin, panels.end, put);

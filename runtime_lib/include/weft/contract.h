@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "weft/level.h"
 #include "weft/panels.h"
@@ -69,88 +70,168 @@ constexpr int panels_of_few(int64_t rows) {
   return std::max(S::kPanels, rows == 1 ? std::min(4, 8 / S::kPanelVectors) : 4 / S::kPanelVectors);
 }
 
-template <class T>
-inline const T* row_of(const Rows<T>& a, int64_t m) {
-  return a.data + m * a.row;
-}
-template <class T>
-inline const T* row_of(const Strided<T>& a, int64_t m) {
-  return a.data + m * a.row;
-}
-template <class T>
-constexpr int64_t step_of(const Rows<T>&) {
-  return 1;
-}
-template <class T>
-inline int64_t step_of(const Strided<T>& a) {
-  return a.k;
-}
-
 /// Rows through a function m -> pointer; unit stride along k.
 template <class T, class F>
 struct RowFunction {
   const F& f;
 };
-template <class T, class F>
-inline const T* row_of(const RowFunction<T, F>& a, int64_t m) {
-  return a.f(m);
-}
-template <class T, class F>
-constexpr int64_t step_of(const RowFunction<T, F>&) {
-  return 1;
-}
 
 /// The stride along k of rows that are not Strided.
 using UnitStep = std::integral_constant<int64_t, 1>;
 
-/// The rows of one tile: pointers, and the stride along k.
-template <class T, int R, class Step>
-struct TileRows {
-  const T* row[R];
+/// The rows of one tile: the first of them, the distance of the next one, and the stride along k.
+template <class T, class Step>
+struct EvenRows {
+  const T* first;
+  int64_t row;
   Step step;
+};
+/// Rows of one tile that lie anywhere, with unit stride along k.
+template <class T, int R>
+struct ScatteredRows {
+  const T* row[R];
+};
+
+/// Rows m .. m + R from step k on.
+template <int R, class T>
+inline EvenRows<T, UnitStep> tile_rows(const Rows<T>& a, int64_t m, int64_t k) {
+  return {a.data + m * a.row + k, a.row, {}};
+}
+template <int R, class T>
+inline EvenRows<T, int64_t> tile_rows(const Strided<T>& a, int64_t m, int64_t k) {
+  return {a.data + m * a.row + k * a.k, a.row, a.k};
+}
+template <int R, class T, class F>
+inline ScatteredRows<T, R> tile_rows(const RowFunction<T, F>& a, int64_t m, int64_t k) {
+  ScatteredRows<T, R> rows;
+  for (int r = 0; r < R; ++r) rows.row[r] = a.f(m + r) + k;
+  return rows;
+}
+
+template <int R, class A>
+using TileRows = decltype(tile_rows<R>(std::declval<const A&>(), 0, 0));
+
+/// Where a tile is in its R rows. x86 has 16 registers, which are too few for pointers to many rows: a pointer serves
+/// four of them there, as an address may be the sum of two registers.
+template <int R, class A>
+class RowCursor;
+template <int R, class T, class Step>
+class RowCursor<R, EvenRows<T, Step>> {
+ public:
+  [[gnu::always_inline]] explicit RowCursor(const EvenRows<T, Step>& a)
+      : row_(a.row), three_rows_(3 * a.row), step_(a.step) {
+#pragma GCC unroll 16
+    for (int p = 0; p < kPointers; ++p) at_[p] = a.first + p * kRowsOfPointer * a.row;
+  }
+  [[gnu::always_inline]] T at(int r, int64_t i) const {
+    const int behind = r % kRowsOfPointer;
+    return (at_[r / kRowsOfPointer] + (behind == 3 ? three_rows_ : behind * row_))[i * step_];
+  }
+  [[gnu::always_inline]] void advance(int64_t steps) {
+#pragma GCC unroll 16
+    for (int p = 0; p < kPointers; ++p) at_[p] += steps * step_;
+    // Else g++ keeps the sum of each distance with each step of a round, and these do not fit into registers either.
+    if constexpr (kRowsOfPointer > 1) asm("" : "+r"(row_), "+r"(three_rows_));
+  }
+
+ private:
+#if defined(__x86_64__)
+  static constexpr int kRowsOfPointer = R > 6 ? 4 : 1;
+#else
+  static constexpr int kRowsOfPointer = 1;
+#endif
+  static constexpr int kPointers = (R + kRowsOfPointer - 1) / kRowsOfPointer;
+  const T* at_[kPointers];
+  int64_t row_, three_rows_;
+  Step step_;
+};
+template <int R, class T>
+class RowCursor<R, ScatteredRows<T, R>> {
+ public:
+  [[gnu::always_inline]] explicit RowCursor(const ScatteredRows<T, R>& a) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) at_[r] = a.row[r];
+  }
+  [[gnu::always_inline]] T at(int r, int64_t i) const { return at_[r][i]; }
+  [[gnu::always_inline]] void advance(int64_t steps) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) at_[r] += steps;
+  }
+
+ private:
+  const T* at_[R];
+};
+
+/// Where a tile is in its P panels.
+template <class W, int P>
+class PanelCursor {
+ public:
+  [[gnu::always_inline]] PanelCursor(const W* first, int64_t panel_stride) {
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) at_[p] = first + p * panel_stride;
+  }
+  [[gnu::always_inline]] const W* at(int p, int64_t i) const { return at_[p] + i * kPanel; }
+  [[gnu::always_inline]] void advance(int64_t steps) {
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) at_[p] += steps * kPanel;
+  }
+
+ private:
+  const W* at_[P];
 };
 
 template <class T>
 struct Prefetch {
   const char* at;  // in the next panel
-  int64_t bytes;   // every 8 steps
+  int64_t bytes;   // every kRound steps
 };
 
-/// sum[r] += row[r][i] * step i of the panels, in V vectors.
-template <class T, int R, int V, class Step, class Vector, class W>
-[[gnu::always_inline]] inline void add_step(Vector (&sum)[R][V], const T* const (&row)[R], Step step, int64_t i,
-                                            const W* b, int64_t panel_stride) {
+/// Steps of one round of a tile's loop. Wide vectors leave few registers for addresses, and g++ takes more of them the
+/// longer a round is; of few rows a round must be longer to be worth its jump and its additions.
+template <int R>
+inline constexpr int kRound = kVectorBytes == 64 && R > kFewRows ? 4 : 8;
+
+/// sum[r] += row r * the panels in V vectors, for some steps, behind which both cursors stand then.
+template <class T, int kSteps, int R, int V, class Vector, class Rows, class Panels>
+[[gnu::always_inline]] inline void add_steps(Vector (&sum)[R][V], Rows& rows, Panels& panels) {
   using S = Simd<T>;
-  Vector column[V];
+#pragma GCC unroll 8
+  for (int i = 0; i < kSteps; ++i) {
+    Vector column[V];
 #pragma GCC unroll 16
-  for (int v = 0; v < V; ++v)
-    column[v] =
-        columns_at<Vector>(b + v / S::kPanelVectors * panel_stride + i * kPanel + v % S::kPanelVectors * S::kLanes);
+    for (int v = 0; v < V; ++v)
+      column[v] = columns_at<Vector>(panels.at(v / S::kPanelVectors, i) + v % S::kPanelVectors * S::kLanes);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-    const T x = row[r][i * step];
+    for (int r = 0; r < R; ++r) {
+      const T x = rows.at(r, i);
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) sum[r][v] += x * column[v];
+      for (int v = 0; v < V; ++v) sum[r][v] += x * column[v];
+    }
   }
+  rows.advance(kSteps);
+  panels.advance(kSteps);
+}
+
+/// The same for k steps.
+template <class T, int R, int V, class Vector, class A, class Panels>
+[[gnu::always_inline]] inline void add_all_steps(Vector (&sum)[R][V], const A& a, Panels panels, int64_t k,
+                                                 Prefetch<T> next) {
+  RowCursor<R, A> rows(a);
+  for (; k >= kRound<R>; k -= kRound<R>) {
+    if constexpr (R > kFewRows) __builtin_prefetch(next.at, 0, 2), next.at += next.bytes;
+    add_steps<T, kRound<R>>(sum, rows, panels);
+  }
+  for (; k > 0; --k) add_steps<T, 1>(sum, rows, panels);
 }
 
 /// sums[r][c] (+)= the rows times the first V vectors of P panels of k steps. Sums lie in rows of P * 16.
-template <class T, int R, int P, int V, class Step, class W>
-[[gnu::always_inline]] inline void sum_tile(const TileRows<T, R, Step>& a, const W* b, int64_t panel_stride, int64_t k,
-                                            T* sums, bool add, Prefetch<T> next) {
+template <class T, int R, int P, int V, class A, class W>
+[[gnu::always_inline]] inline void sum_tile(const A& a, const W* b, int64_t panel_stride, int64_t k, T* sums, bool add,
+                                            Prefetch<T> next) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
   Vector sum[R][V] = {};
-  const T* row[R];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) row[r] = a.row[r];
-  int64_t i = 0;
-  for (; i + 8 <= k; i += 8) {
-    if constexpr (R > 3) __builtin_prefetch(next.at, 0, 2), next.at += next.bytes;
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) add_step(sum, row, a.step, i + j, b, panel_stride);
-  }
-  for (; i < k; ++i) add_step(sum, row, a.step, i, b, panel_stride);
+  add_all_steps<T>(sum, a, PanelCursor<W, P>(b, panel_stride), k, next);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
@@ -161,17 +242,17 @@ template <class T, int R, int P, int V, class Step, class W>
 }
 
 /// sum_tile as a function of its own.
-template <class T, int R, int P, int V, class Step, class W>
-[[gnu::noinline]] void tile(const TileRows<T, R, Step>& a, const W* b, int64_t panel_stride, int64_t k, T* sums,
-                            bool add, Prefetch<T> next) {
+template <class T, int R, int P, int V, class A, class W>
+[[gnu::noinline]] void tile(const A& a, const W* b, int64_t panel_stride, int64_t k, T* sums, bool add,
+                            Prefetch<T> next) {
   sum_tile<T, R, P, V>(a, b, panel_stride, k, sums, add, next);
 }
 
 /// The same in the runtime library (tiles/tiles.cpp), where nothing calls it. The level keeps the functions for
 /// different CPUs apart, which lie in one archive.
-template <Level kFor, class T, int R, int P, int V, class Step>
-[[gnu::used]] void library_tile(const TileRows<T, R, Step>& a, const T* b, int64_t panel_stride, int64_t k, T* sums,
-                                bool add, Prefetch<T> next);
+template <Level kFor, class T, int R, int P, int V, class A>
+[[gnu::used]] void library_tile(const A& a, const T* b, int64_t panel_stride, int64_t k, T* sums, bool add,
+                                Prefetch<T> next);
 
 /// Rows m .. m + R of P whole panels, in one go.
 template <class T, int R, int P, class A, class Put>
@@ -181,15 +262,7 @@ template <class T, int R, int P, class A, class Put>
   using Vector = typename S::Vector;
   constexpr int V = S::kPanelVectors;
   Vector sum[R][P * V] = {};
-  const T* row[R];
-  const auto step = step_of(a);
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) row[r] = row_of(a, m + r);
-  int64_t i = 0;
-  for (; i + 4 <= k; i += 4)
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) add_step(sum, row, step, i + j, b, panel_stride);
-  for (; i < k; ++i) add_step(sum, row, step, i, b, panel_stride);
+  add_all_steps<T>(sum, tile_rows<R>(a, m, 0), PanelCursor<T, P>(b, panel_stride), k, Prefetch<T>{});
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     alignas(64) T sums[P * kPanel];
@@ -207,14 +280,11 @@ void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const W* b, int64_
              bool add, Prefetch<T> next) {
   if constexpr (R > 1)
     if (rows < R) return tile_of<T, R - 1, P, V>(rows, a, m, k0, b, panel_stride, k, sums, add, next);
-  using Step = std::conditional_t<std::is_same_v<A, Strided<T>>, int64_t, UnitStep>;
-  TileRows<T, R, Step> tile_rows;
-  if constexpr (std::is_same_v<Step, int64_t>) tile_rows.step = step_of(a);
-  for (int r = 0; r < R; ++r) tile_rows.row[r] = row_of(a, m + r) + k0 * step_of(a);
+  const auto taken = tile_rows<R>(a, m, k0);
   if constexpr (has_library_tiles<T>() && std::is_same_v<T, W>)
-    library_tile<kLevel, T, R, P, V>(tile_rows, b, panel_stride, k, sums, add, next);
+    library_tile<kLevel, T, R, P, V>(taken, b, panel_stride, k, sums, add, next);
   else
-    tile<T, R, P, V>(tile_rows, b, panel_stride, k, sums, add, next);
+    tile<T, R, P, V>(taken, b, panel_stride, k, sums, add, next);
 }
 
 template <class T, class Put>
@@ -256,8 +326,8 @@ void contract_block(const Contraction& c, const A& a, const B& b, int64_t m0, in
     const auto* panel = b.at(n, k0, k, P);
     const int64_t stride = b.panel_stride(k);
     Prefetch<T> next{reinterpret_cast<const char*>(panel) + P * stride * int64_t{sizeof(*panel)},
-                     std::max<int64_t>(1, W * int64_t{sizeof(*panel)} * 8 / tiles.count)};
-    for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows, next.at += next.bytes * (k / 8)) {
+                     std::max<int64_t>(1, W * int64_t{sizeof(*panel)} * kRound<R> / tiles.count)};
+    for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows, next.at += next.bytes * (k / kRound<R>)) {
       rows = tiles.size(t);
       T* out = blocks.count == 1 ? sums : sums + (m - m0) * W;
       bool is_half = false;

@@ -86,7 +86,6 @@ class ContractionWriter {
   std::string sums_parameters(const std::string& column) const;
   std::string any_batch() const { return "[[maybe_unused]] int64_t " + names_.batch; }
   std::string first_operand(const Site& a) const;
-  std::string arguments(const Shape& shape) const;
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
 
   /// What the convolutions share: geometry, extents, the filters as an operand, and where their results go.
@@ -107,7 +106,6 @@ class ContractionWriter {
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);
   Statements product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy);
-  bool is_light() const;
   std::string channels_call(const WindowGeometry& g, const std::string& window) const;
   std::string pool_call(bool largest) const;
   std::string declare_window(const WindowGeometry& g);

@@ -68,28 +68,6 @@ IndexExpr ContractionWriter::column(const Scale& n) const {
   return index_variable(names_.n0, 0, n.number - 16, 16) + index_variable(names_.j, 0, 15);
 }
 
-/// Whether what follows the sums takes few registers: no functions, and no loops of its own.
-bool ContractionWriter::is_light() const {
-  constexpr int kMostOps = 8;
-  static constexpr OpKind kLight[] = {OpKind::Add, OpKind::Sub,  OpKind::Mul,  OpKind::Neg, OpKind::Max,
-                                      OpKind::Min, OpKind::Relu, OpKind::Clip, OpKind::Cast};
-  int count = 0;
-  for (const OpId id : body_.order()) {
-    const Op& op = body_.op(id);
-    const Category c = category(op);
-    if (op.outputs[0] == root_ || c == Category::Source || c == Category::View) continue;
-    if (std::find(std::begin(kLight), std::end(kLight), op.kind) == std::end(kLight) || ++count > kMostOps)
-      return false;
-  }
-  return true;
-}
-
-/// "float", or with what keeps the sums of a short product in registers.
-std::string ContractionWriter::arguments(const Shape& shape) const {
-  const bool is_short = shape.k <= kShortProduct && shape.n >= 16 && shape.m > 3;
-  return std::string(type()) + (is_short && is_light() ? ", weft::Sums::InRegisters" : "");
-}
-
 std::string ContractionWriter::contraction_text(const Shape& shape, int64_t packed_k) const {
   const bool shorter = packed_k && shape.k_text != std::to_string(packed_k);
   return "const weft::Contraction " + names_.extents + "{.m = " + shape.m_text + ", .n = " + shape.n_text +
@@ -237,8 +215,8 @@ Statements ContractionWriter::shared_panels() {
   const std::string panels = address(panels_site(IndexList(s.batch.size())), {});
   const Dims b_dims = context_.dims(op_.inputs[1]);
   const Dims a_dims = context_.dims(op_.inputs[0]);
-  const TensorType& type = body_.type(root_);
-  s.m_text = count_text(context_, type, 0, type.ndim() - 1);
+  const TensorType& result_type = body_.type(root_);
+  s.m_text = count_text(context_, result_type, 0, result_type.ndim() - 1);
   IndexDims rows = context_.extents(root_);
   rows.pop_back();
   const IndexExpr m = index_variable(names_.m, rows.count()), k = index_variable("k", 0, s.k - 1);
@@ -256,9 +234,9 @@ Statements ContractionWriter::shared_panels() {
   declare_rows(a);
   // The tiles of few rows take as long to compile as the others.
   const bool is_few = !rows.count().is_number() || rows.count().number <= 3;
-  const std::string function = is_few ? "weft::contract_few<" : "weft::contract<";
-  Statements epilogue = put(s, function + arguments(s) + ">(team, " + names_.extents + ", " + names_.rows + ", " +
-                                   panels + ", [&](" + sums_parameters(names_.n0) + ") {");
+  const std::string function = std::string(is_few ? "weft::contract_few<" : "weft::contract<") + type();
+  Statements epilogue = put(s, function + ">(team, " + names_.extents + ", " + names_.rows + ", " + panels + ", [&](" +
+                                   sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
 }
@@ -329,7 +307,7 @@ void ContractionWriter::rows_of_batch(const Shape& s, const IndexList& lead) {
 Statements ContractionWriter::batch_call(const Shape& s, const std::string& function, const std::string& second) {
   context_.need({Argument::Kind::Team});
   append(lines_,
-         put(s, "weft::" + function + "<" + arguments(s) + ">(team, " + s.batch_text + ", " + names_.extents + ", " +
+         put(s, "weft::" + function + "<" + type() + ">(team, " + s.batch_text + ", " + names_.extents + ", " +
                     names_.rows + ", " + second + ", [&](" + any_batch() + ", " + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }

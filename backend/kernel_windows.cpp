@@ -145,7 +145,7 @@ Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const 
   lines_.push_back(contraction_text(shape));
   lines_.push_back(Let{"auto", names_.rows, name("weft::Rows<" + t + ">{" + x + ", " + shape.k_text + "}")});
   const bool is_few = !rows.is_number() || rows.number <= 3;
-  append(lines_, put(shape, (is_few ? "weft::contract_few<" : "weft::contract<") + arguments(shape) + ">(team, " +
+  append(lines_, put(shape, std::string(is_few ? "weft::contract_few<" : "weft::contract<") + type() + ">(team, " +
                                 names_.extents + ", " + names_.rows + ", " + context_.parameter_name(strategy.weight) +
                                 ", [&](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
@@ -177,8 +177,7 @@ std::string ContractionWriter::channels_call(const WindowGeometry& g, const std:
   if (taps > kMostTaps || stride > kMostStep || dilation > kMostStep || g.groups < kPanel)
     return function + type() + place + channels + ", ";
   return function + "weft::TapRow{.taps = " + std::to_string(taps) + ", .stride = " + std::to_string(stride) +
-         ", .dilation = " + std::to_string(dilation) + ", .channels = " + channels + "}, " + type() +
-         (is_light() ? ", weft::Sums::InRegisters" : "") + place;
+         ", .dilation = " + std::to_string(dilation) + ", .channels = " + channels + "}, " + type() + place;
 }
 
 /// Each channel with a filter of its own, some channels of neighbouring outputs at a time.

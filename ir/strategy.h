@@ -57,8 +57,6 @@ struct PackedProduct {
 struct StridedProduct {
   static constexpr const char* kName = "strided-product";
 };
-/// Products of at most so many steps go from registers to what follows them (Sums::InRegisters in weft/contract.h).
-inline constexpr int64_t kShortProduct = 128;
 /// Host: the second operand is a weight of few bits, packed in panels of `width` columns when the executable is built;
 /// its terms lie like its words (weft/block_product.h).
 struct BlockProduct {

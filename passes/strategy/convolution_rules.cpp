@@ -123,6 +123,8 @@ std::optional<size_t> filter_weight(const KernelBody& body, const Op& op, std::s
 
 Verdict direct_convolution(const StrategyContext& context) {
   constexpr int64_t kHalfAPanel = 8;
+  // A sum of few terms takes less time than to find where each of its rows begins.
+  constexpr int64_t kShortProduct = 128;
   std::string why;
   const std::optional<WindowOp> bytes = byte_convolution(context, why);
   const std::optional<WindowOp> found = bytes ? bytes : host_convolution(context, why);

@@ -263,7 +263,7 @@ struct ConvolvedRow {
 
 /// Computes a tile of the panel of channels from n on, of which the first `kSkip` are not put. At an edge sums come
 /// from memory: how many outputs there are is known at run time only.
-template <TapRow kRow, bool kEdge, Sums kSums, int64_t kSkip, class T, class Put>
+template <TapRow kRow, bool kEdge, int64_t kSkip, class T, class Put>
 [[gnu::always_inline]] inline void put_row_tile(const ConvolvedRow<T, Put>& row, const RowTile& tile, int64_t n) {
   using S = Simd<T>;
   using Vector = typename S::Vector;
@@ -274,31 +274,24 @@ template <TapRow kRow, bool kEdge, Sums kSums, int64_t kSkip, class T, class Put
   for (const TapPlace* place = row.first; place != row.end; ++place)
     add_tap_row<kRow, kEdge>(sum, x + place->image, filters + place->filter, tile);
   alignas(64) T sums[U][kPanel];
-  const auto store = [&](int u) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) *reinterpret_cast<Vector*>(sums[u] + v * S::kLanes) = sum[u][v];
-  };
-  if constexpr (kSums == Sums::InRegisters && !kEdge) {
-#pragma GCC unroll 8
-    for (int u = 0; u < U; ++u) store(u), row.put(tile.m + u, n + kSkip, kWidth, sums[u] + kSkip);
-  } else {
-#pragma GCC unroll 8
-    for (int u = 0; u < U; ++u) store(u);
-    for (int u = 0; u < (kEdge ? tile.outputs : U); ++u) row.put(tile.m + u, n + kSkip, kWidth, sums[u] + kSkip);
-  }
+  for (int u = 0; u < (kEdge ? tile.outputs : U); ++u) row.put(tile.m + u, n + kSkip, kWidth, sums[u] + kSkip);
 }
 
 /// A tile of the channels first .. last, panels of them side by side, so that lines of memory are read in order.
-template <TapRow kRow, bool kEdge, Sums kSums, class T, class Put>
+template <TapRow kRow, bool kEdge, class T, class Put>
 [[gnu::noinline]] void put_row_tiles(const ConvolvedRow<T, Put> row, const RowTile tile, int64_t first, int64_t last) {
   constexpr int64_t kWhole = kRow.channels / kPanel * kPanel, kLast = kRow.channels - kPanel;
-  for (; first < std::min(last, kWhole); first += kPanel) put_row_tile<kRow, kEdge, kSums, 0>(row, tile, first);
+  for (; first < std::min(last, kWhole); first += kPanel) put_row_tile<kRow, kEdge, 0>(row, tile, first);
   if constexpr (kWhole < kRow.channels)  // the last panel begins early enough to lie inside
-    if (last > kWhole) put_row_tile<kRow, kEdge, kSums, kWhole - kLast>(row, tile, kLast);
+    if (last > kWhole) put_row_tile<kRow, kEdge, kWhole - kLast>(row, tile, kLast);
 }
 
 /// A row of outputs, the first of which is output m.
-template <TapRow kRow, Sums kSums, class T, class Put>
+template <TapRow kRow, class T, class Put>
 void convolve_row(const SlidingWindow& w, const ConvolvedRow<T, Put>& row, int64_t m) {
   constexpr int64_t kTogether = 128;  // channels: their filters and rows of the image stay in the nearest cache
   constexpr int64_t kElements = kRowElements<kRow, T>, kOutputs = kRowOutputs<T>;
@@ -310,9 +303,9 @@ void convolve_row(const SlidingWindow& w, const ConvolvedRow<T, Put>& row, int64
       const RowTile tile{begin * kRow.channels, m + o, int(outputs), int(first), int(last)};
       const int64_t end = std::min(n + kTogether, kRow.channels);
       if (first == 0 && last == kElements && outputs == kOutputs)
-        put_row_tiles<kRow, false, kSums>(row, tile, n, end);
+        put_row_tiles<kRow, false>(row, tile, n, end);
       else
-        put_row_tiles<kRow, true, kSums>(row, tile, n, end);
+        put_row_tiles<kRow, true>(row, tile, n, end);
     }
 }
 
@@ -388,7 +381,7 @@ void convolve_channels(Team& team, const SlidingWindow& window, int64_t batch, i
 }
 
 /// The same of windows whose rows of taps are those of kRow.
-template <TapRow kRow, class T, Sums kSums = Sums::Stored, class Put>
+template <TapRow kRow, class T, class Put>
 void convolve_channels(Team& team, const SlidingWindow& window, int64_t batch, const T* x, const T* filters,
                        const Put& put) {
   static_assert(kRow.channels >= kPanel);
@@ -399,7 +392,7 @@ void convolve_channels(Team& team, const SlidingWindow& window, int64_t batch, c
                             [&](const detail::WindowRow& row, int64_t image, int64_t m) {
                               detail::TapPlace* last = rows.get();
                               row.each_row([&](int64_t from, int64_t taps) { *last++ = {from, taps}; });
-                              detail::convolve_row<kRow, kSums>(
+                              detail::convolve_row<kRow>(
                                   window, detail::ConvolvedRow<T, Put>{x + image, filters, rows.get(), last, put}, m);
                             });
   });

@@ -24,11 +24,6 @@ struct Contraction {
   int64_t m, n, k;
   int64_t packed_k = 0;  // steps of a panel; 0: k
 };
-/// How sums come to `put`. From the registers of a tile it is faster by up to a half where k is small (up to 128) and
-/// put does little; what takes many registers itself, such as exp, makes the tile slow. It is compiled for each
-/// product.
-enum class Sums { Stored, InRegisters };
-
 /// First operand: row m begins at data + m * row and has unit stride along k.
 template <class T>
 struct Rows {
@@ -254,26 +249,6 @@ template <Level kFor, class T, int R, int P, int V, class A>
 [[gnu::used]] void library_tile(const A& a, const T* b, int64_t panel_stride, int64_t k, T* sums, bool add,
                                 Prefetch<T> next);
 
-/// Rows m .. m + R of P whole panels, in one go.
-template <class T, int R, int P, class A, class Put>
-[[gnu::always_inline]] inline void put_tile(const A& a, const T* b, int64_t panel_stride, int64_t k, int64_t m,
-                                            int64_t n, Put& put) {
-  using S = Simd<T>;
-  using Vector = typename S::Vector;
-  constexpr int V = S::kPanelVectors;
-  Vector sum[R][P * V] = {};
-  add_all_steps<T>(sum, tile_rows<R>(a, m, 0), PanelCursor<T, P>(b, panel_stride), k, Prefetch<T>{});
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-    alignas(64) T sums[P * kPanel];
-#pragma GCC unroll 16
-    for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(sums + v * S::kLanes) = sum[r][v];
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p)
-      put(m + r, n + p * kPanel, std::integral_constant<int64_t, kPanel>{}, sums + p * kPanel);
-  }
-}
-
 /// Calls the tile of `rows` rows, 1 .. R.
 template <class T, int R, int P, int V = P* Simd<T>::kPanelVectors, class A, class W>
 void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const W* b, int64_t panel_stride, int64_t k, T* sums,
@@ -295,6 +270,47 @@ inline void put_row(int64_t m, int64_t n, int64_t columns, const T* sums, Put& p
     put(m, n, columns, sums);
 }
 
+/// put_row, where the number of columns of all panels together is known when this is compiled; 0: it is not.
+template <int64_t kColumns, class T, class Put>
+inline void put_columns(int64_t m, int64_t n, int64_t columns, const T* sums, Put& put) {
+  constexpr int64_t kTail = kColumns % kPanel;
+  if constexpr (kColumns == 0)
+    put_row(m, n, columns, sums, put);
+  else if (kTail == 0 || (kColumns > kPanel && columns == kPanel))
+    put(m, n, std::integral_constant<int64_t, kPanel>{}, sums);
+  else
+    put(m, n, std::integral_constant<int64_t, kTail>{}, sums);
+}
+
+/// A kernel's `put` behind a pointer, for the rows and columns of a whole tile: what multiplies is then compiled once
+/// for all kernels of a file, and a call for each tile costs less than 1 %.
+template <class T>
+struct TilePut {
+  void (*call)(void* put, int64_t m, int64_t n0, int64_t rows, int64_t columns, const T* sums, int64_t row);
+  void* put;
+
+  /// Of rows whose sums lie `row` apart.
+  void operator()(int64_t m, int64_t n0, int64_t rows, int64_t columns, const T* sums, int64_t row) const {
+    call(put, m, n0, rows, columns, sums, row);
+  }
+};
+template <int64_t kColumns, class T, class Put>
+void put_rows(void* put, int64_t m, int64_t n0, int64_t rows, int64_t columns, const T* sums, int64_t row) {
+  Put& each = *static_cast<Put*>(put);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t n = 0; n < columns; n += kPanel)
+      put_columns<kColumns>(m + r, n0 + n, std::min(kPanel, columns - n), sums + r * row + n, each);
+}
+template <int64_t kColumns, class T, class Put>
+inline TilePut<T> tile_put(Put& put) {
+  return {put_rows<kColumns, T, Put>, const_cast<void*>(static_cast<const void*>(&put))};
+}
+/// Where g++ knows that there are whole panels, only these are compiled.
+template <class T, class Put>
+[[gnu::always_inline]] inline TilePut<T> tile_put(Put& put, int64_t columns) {
+  return columns % kPanel == 0 ? tile_put<kPanel, T>(put) : tile_put<0, T>(put);
+}
+
 /// Rows that are taken through k together.
 inline constexpr int64_t kBlockRows = 120;
 
@@ -308,38 +324,51 @@ struct Parts {
   int64_t each, longer;
 };
 
-/// Rows m0 .. m1 of one group of P panels, in even tiles of at most R rows.
-template <class T, int R, int P, Sums kSums, class A, class B, class Put>
-void contract_block(const Contraction& c, const A& a, const B& b, int64_t m0, int64_t m1, int64_t n, Put& put) {
-  constexpr int W = P * int(kPanel);
-  if constexpr (kSums == Sums::InRegisters)
-    if (c.k <= kWholeK && n + W <= c.n) {
-      const T* panel = b.at(n, 0, c.k, P);
-      for (; m0 + R <= m1; m0 += R) put_tile<T, R, P>(a, panel, b.panel_stride(c.k), c.k, m0, n, put);
-      if (m0 == m1) return;
-    }
-  alignas(64) T sums[(kBlockRows + R) * W];
-  const Parts tiles(m1 - m0, (m1 - m0 + R - 1) / R), blocks(c.k, c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK);
-  const int64_t width = std::min<int64_t>(W, c.n - n);
+/// What one item computes: rows m0 .. m1 of some panels, from column n on.
+struct ItemPlace {
+  int64_t m0, m1, n;
+};
+
+/// Steps of the panels of an item: `k` of them, from step k0 on.
+template <class W>
+struct PanelSteps {
+  const W* panel;
+  int64_t panel_stride, k0, k;
+  bool is_last;
+};
+
+/// An item's sums over some steps of P panels, in even tiles of at most R rows.
+template <class T, int R, int P, class A, class W>
+void contract_steps(const Contraction& c, const ItemPlace& at, const A& a, const PanelSteps<W>& steps, T* sums,
+                    const TilePut<T>& put) {
+  constexpr int kWidth = P * int(kPanel);
+  const auto [panel, stride, k0, k, is_last] = steps;
+  const Parts tiles(at.m1 - at.m0, (at.m1 - at.m0 + R - 1) / R);
+  const int64_t columns = std::min<int64_t>(kWidth, c.n - at.n), width = is_last && k0 == 0 ? 0 : kWidth;
+  Prefetch<T> next{reinterpret_cast<const char*>(panel) + P * stride * int64_t{sizeof(W)},
+                   std::max<int64_t>(1, kWidth * int64_t{sizeof(W)} * kRound<R> / tiles.count)};
+  for (int64_t t = 0, m = at.m0, rows; t < tiles.count; ++t, m += rows, next.at += next.bytes * (k / kRound<R>)) {
+    rows = tiles.size(t);
+    T* out = sums + (m - at.m0) * width;
+    bool is_half = false;
+    if constexpr (P == 1 && half_panel<T> < Simd<T>::kPanelVectors)
+      if (is_half = columns <= kPanel / 2; is_half)
+        tile_of<T, R, P, half_panel<T>>(rows, a, m, k0, panel, stride, k, out, k0 > 0, next);
+    if (!is_half) tile_of<T, R, P>(rows, a, m, k0, panel, stride, k, out, k0 > 0, next);
+    if (is_last) put(m, at.n, rows, columns, out, kWidth);
+  }
+}
+
+/// The same over all of k, in blocks.
+template <class T, int R, int P, class A, class B>
+void contract_block(const Contraction& c, const ItemPlace& at, const A& a, const B& b, const TilePut<T>& put) {
+  alignas(64) T sums[(kBlockRows + R) * P * kPanel];
+  const Parts blocks(c.k, c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK);
   for (int64_t block = 0, k0 = 0, k; block < blocks.count; ++block, k0 += k) {
     k = blocks.size(block);
-    const auto* panel = b.at(n, k0, k, P);
-    const int64_t stride = b.panel_stride(k);
-    Prefetch<T> next{reinterpret_cast<const char*>(panel) + P * stride * int64_t{sizeof(*panel)},
-                     std::max<int64_t>(1, W * int64_t{sizeof(*panel)} * kRound<R> / tiles.count)};
-    for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows, next.at += next.bytes * (k / kRound<R>)) {
-      rows = tiles.size(t);
-      T* out = blocks.count == 1 ? sums : sums + (m - m0) * W;
-      bool is_half = false;
-      if constexpr (P == 1 && half_panel<T> < Simd<T>::kPanelVectors)
-        if (is_half = width <= kPanel / 2; is_half)
-          tile_of<T, R, P, half_panel<T>>(rows, a, m, k0, panel, stride, k, out, block > 0, next);
-      if (!is_half) tile_of<T, R, P>(rows, a, m, k0, panel, stride, k, out, block > 0, next);
-      if (block + 1 < blocks.count) continue;
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t first = 0; first < width; first += kPanel)
-          put_row(m + r, n + first, std::min(kPanel, width - first), out + r * W + first, put);
-    }
+    const auto* panel = b.at(at.n, k0, k, P);
+    contract_steps<T, R, P>(c, at, a, PanelSteps{panel, b.panel_stride(k), k0, k, block + 1 == blocks.count}, sums,
+                            put);
   }
 }
 
@@ -361,37 +390,50 @@ Cut cut(const Contraction& c, int64_t batch, int threads) {
           std::max<int64_t>(1, 200000 / std::max<int64_t>(1, flops))};  // 2 us a chunk at least
 }
 
-/// One item: picks the tile width for what is left of n.
-template <class T, Sums kSums, class A, class B, class Put>
-void contract_item(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t item, Put& put) {
-  constexpr int P = Simd<T>::kPanels, R = Simd<T>::kRows;
+template <class T>
+ItemPlace item_place(const Contraction& c, const Cut& cut, int64_t item) {
   const int64_t block = cut.row_blocks == 1 ? 0 : item / cut.panel_groups;
-  const int64_t n = (item - block * cut.panel_groups) * P * kPanel;
-  const int64_t m0 = block == 0 ? 0 : c.m * block / cut.row_blocks;
-  const int64_t m1 = block + 1 == cut.row_blocks ? c.m : c.m * (block + 1) / cut.row_blocks;
-  if (P > 1 && c.n - n <= kPanel) return contract_block<T, R, 1, kSums>(c, a, b, m0, m1, n, put);
-  contract_block<T, R, P, kSums>(c, a, b, m0, m1, n, put);
+  return {.m0 = block == 0 ? 0 : c.m * block / cut.row_blocks,
+          .m1 = block + 1 == cut.row_blocks ? c.m : c.m * (block + 1) / cut.row_blocks,
+          .n = (item - block * cut.panel_groups) * Simd<T>::kPanels * kPanel};
+}
+
+/// An item: picks the tile width for what is left of n.
+template <class T, class A, class B>
+[[gnu::noinline]] void contract_item(const Contraction& c, const ItemPlace& at, const A& a, const B& b,
+                                     const TilePut<T>& put) {
+  constexpr int P = Simd<T>::kPanels, R = Simd<T>::kRows;
+  if (P > 1 && c.n - at.n <= kPanel) return contract_block<T, R, 1>(c, at, a, b, put);
+  contract_block<T, R, P>(c, at, a, b, put);
+}
+
+/// Items begin .. end with a packed operand.
+template <class T, class A, class W>
+void contract_range(const Contraction& c, const Cut& cut, const A& a, const PackedPanels<W>& b, int64_t begin,
+                    int64_t end, const TilePut<T>& put) {
+  with_numbers<T>(b, [&](const auto& numbers) {
+    for (; begin < end; ++begin) contract_item(c, item_place<T>(c, cut, begin), a, numbers, put);
+  });
 }
 
 /// Neighbouring items, with up to R rows in each: as many panels at a time as hide the latency of additions.
-template <class T, int R, class A, class B, class Put>
-void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t begin, int64_t end, Put& put) {
+template <class T, int R, class A, class B>
+void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t begin, int64_t end,
+                  const TilePut<T>& put) {
   constexpr int P = panels_of_few<T>(R), kItems = P / Simd<T>::kPanels;
   static_assert(P % Simd<T>::kPanels == 0);
   for (; begin + kItems <= end && (begin + kItems) * Simd<T>::kPanels * kPanel <= c.n; begin += kItems)
-    contract_block<T, R, P, Sums::Stored>(c, a, b, 0, c.m, begin * Simd<T>::kPanels * kPanel, put);
-  for (; begin < end; ++begin) contract_item<T, Sums::Stored>(c, cut, a, b, begin, put);
+    contract_block<T, R, P>(c, {0, c.m, begin * Simd<T>::kPanels * kPanel}, a, b, put);
+  for (; begin < end; ++begin) contract_item(c, item_place<T>(c, cut, begin), a, b, put);
 }
 
-/// Items of one contraction with a packed operand.
-template <class T, Sums kSums, class A, class W, class Put>
+/// Items of one contraction with a packed operand, for any number of rows.
+template <class T, class A, class W>
 void contract_items(const Contraction& c, const Cut& cut, const A& a, const PackedPanels<W>& b, int64_t begin,
-                    int64_t end, Put& put) {
+                    int64_t end, const TilePut<T>& put) {
   if (c.m == 1) return contract_few<T, 1>(c, cut, a, b, begin, end, put);
   if (c.m <= kFewRows) return contract_few<T, 3>(c, cut, a, b, begin, end, put);
-  with_numbers<T>(b, [&](const auto& numbers) {
-    for (; begin < end; ++begin) contract_item<T, kSums>(c, cut, a, numbers, begin, put);
-  });
+  contract_range(c, cut, a, b, begin, end, put);
 }
 
 /// Hands the items of all contractions of a batch to the team: run(i, begin, end) does some items of contraction i.
@@ -438,34 +480,44 @@ inline void fetch_next_columns(const T* at) {
     __builtin_prefetch(at + detail::Simd<float>::kPanels * kPanel + i, 0, 2);
 }
 
-/// a @ b for a packed b. `a` is Rows, Strided, or a function m -> pointer to the k elements of row m. Meant for more
-/// than three rows: fewer are computed as well, but slowly. Products are of type T; b may be stored in 16 bits.
-template <class T, Sums kSums = Sums::Stored, class A, class W, class Put>
-void contract(Team& team, const Contraction c, const A& a, const W* b, Put&& put) {
-  const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
-  const detail::PackedPanels<W> panels{b, c.packed_k ? c.packed_k : c.k};
-  const auto& rows = detail::first_operand<T>(a);
-  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
-    detail::with_numbers<T>(panels, [&](const auto& numbers) {
-      for (; begin < end; ++begin) detail::contract_item<T, kSums>(c, cut, rows, numbers, begin, put);
-    });
-  });
+namespace detail {
+
+/// Contractions as all kernels of a file share them.
+template <class T, class A, class W>
+WEFT_ONE_COPY void contract_all(Team& team, const Contraction& c, const A& a, const PackedPanels<W>& b,
+                                const TilePut<T>& put) {
+  const Cut cut = detail::cut<T>(c, 1, team.threads());
+  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain,
+                [&](int64_t begin, int64_t end) { contract_range(c, cut, a, b, begin, end, put); });
+}
+template <class T, class A, class W>
+WEFT_ONE_COPY void contract_all_or_few(Team& team, const Contraction& c, const A& a, const PackedPanels<W>& b,
+                                       const TilePut<T>& put) {
+  const Cut cut = detail::cut<T>(c, 1, team.threads());
+  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain,
+                [&](int64_t begin, int64_t end) { contract_items(c, cut, a, b, begin, end, put); });
 }
 
-/// The same for any number of rows, with tiles for one and for up to three: half as much again to compile.
-template <class T, Sums kSums = Sums::Stored, class A, class W, class Put>
-void contract_few(Team& team, const Contraction c, const A& a, const W* b, Put&& put) {
-  const detail::Cut cut = detail::cut<T>(c, 1, team.threads());
-  const detail::PackedPanels<W> panels{b, c.packed_k ? c.packed_k : c.k};
-  const auto& rows = detail::first_operand<T>(a);
-  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain, [&](int64_t begin, int64_t end) {
-    detail::contract_items<T, kSums>(c, cut, rows, panels, begin, end, put);
-  });
+}  // namespace detail
+
+/// a @ b for a packed b. `a` is Rows, Strided, or a function m -> pointer to the k elements of row m. Meant for more
+/// than three rows: fewer are computed as well, but slowly. Products are of type T; b may be stored in 16 bits.
+template <class T, class A, class W, class Put>
+[[gnu::always_inline]] inline void contract(Team& team, const Contraction c, const A& a, const W* b, Put&& put) {
+  detail::contract_all(team, c, detail::first_operand<T>(a), detail::PackedPanels<W>{b, c.packed_k ? c.packed_k : c.k},
+                       detail::tile_put<T>(put, c.n));
+}
+
+/// The same for any number of rows, with tiles for one and for up to three.
+template <class T, class A, class W, class Put>
+[[gnu::always_inline]] inline void contract_few(Team& team, const Contraction c, const A& a, const W* b, Put&& put) {
+  detail::contract_all_or_few(team, c, detail::first_operand<T>(a),
+                              detail::PackedPanels<W>{b, c.packed_k ? c.packed_k : c.k}, detail::tile_put<T>(put, c.n));
 }
 
 /// For each i < batch: a_of(i) @ b_of(i), where b_of gives an Unpacked operand, packed on the fly into scratch memory.
 /// a_of gives Rows or Strided. Calls put(i, m, n0, width, sums).
-template <class T, Sums kSums = Sums::Stored, class AOf, class BOf, class Put>
+template <class T, class AOf, class BOf, class Put>
 void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of, Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
@@ -473,19 +525,20 @@ void contract_batch(Team& team, int64_t batch, const Contraction c, const AOf& a
     const auto a = a_of(i);
     const detail::PackingPanels<T> panels{b_of(i), c.n, scratch};
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
-    for (; begin < end; ++begin) detail::contract_item<T, kSums>(c, cut, a, panels, begin, put_here);
+    const detail::TilePut<T> tile_put = detail::tile_put<T>(put_here, c.n);
+    for (; begin < end; ++begin) detail::contract_item(c, detail::item_place<T>(c, cut, begin), a, panels, tile_put);
   });
 }
 
 /// The same where b_of gives a pointer to a packed operand.
-template <class T, Sums kSums = Sums::Stored, class AOf, class BOf, class Put>
+template <class T, class AOf, class BOf, class Put>
 void contract_packed_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of,
                            Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
     const detail::PackedPanels panels{b_of(i), c.packed_k ? c.packed_k : c.k};
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
-    detail::contract_items<T, kSums>(c, cut, a_of(i), panels, begin, end, put_here);
+    detail::contract_items(c, cut, a_of(i), panels, begin, end, detail::tile_put<T>(put_here, c.n));
   });
 }
 

@@ -316,14 +316,16 @@ struct ConvolutionItems {
   const BorderedImage image;
   const TapRuns runs;
   const int32_t zero;  // of bytes as unsigned ones: what stands for 0
-  const int64_t outputs, depth, blocks, panel_groups, grain;
+  const int64_t first_of_all, outputs, depth, blocks, panel_groups, grain;
 
-  ConvolutionItems(const SlidingWindow& w, const Convolution& c, int64_t images, int threads, int32_t zero_byte = 0)
+  ConvolutionItems(const SlidingWindow& w, const Convolution& c, int64_t first_image, int64_t images, int threads,
+                   int32_t zero_byte)
       : window(w),
         shape(c),
         image(bordered_image(w, c)),
         runs(tap_runs(w, c, image)),
         zero(zero_byte),
+        first_of_all(first_image * w.out_count()),
         outputs(images * w.out_count()),
         depth(w.tap_count() * c.channels),
         blocks(block_count(threads)),
@@ -348,74 +350,87 @@ struct ConvolutionItems {
   }
 };
 
-/// put_row, where the number of filters is known when this is compiled; 0: it is not.
-template <int64_t kFilters, class T, class Put>
-inline void put_filters(int64_t m, int64_t n, int64_t columns, const T* sums, Put& put) {
-  constexpr int64_t kTail = kFilters % kPanel;
-  if constexpr (kTail == 0)
-    put_row(m, n, columns, sums, put);
-  else if (kFilters > kPanel && columns == kPanel)
-    put(m, n, std::integral_constant<int64_t, kPanel>{}, sums);
-  else
-    put(m, n, std::integral_constant<int64_t, kTail>{}, sums);
-}
-
 /// Whether a panel of which no more than half is used has tiles of its own.
 template <class T>
 inline constexpr bool kHasHalves = OutputTile<T>::kHalf < Simd<SumsOf<T>>::kPanelVectors;
 
-/// Outputs m0 .. m1 of P panels, in even tiles.
-template <class T, int P, int64_t kFilters, class Put, class Ahead>
-void convolve_block(const ConvolutionItems<T>& items, const T* x, const int64_t* first, const T* panel, int64_t m0,
-                    int64_t m1, int64_t n0, int64_t columns, Put& put, Ahead& ahead) {
+/// A kernel's `put` and `ahead` behind pointers, as TilePut.
+template <class T>
+struct OutputPut {
+  TilePut<SumsOf<T>> put;
+  void (*call_ahead)(void* ahead, int64_t m, int64_t n0, int64_t rows, int64_t columns);
+  void* ahead;
+};
+template <class Ahead>
+void look_ahead(void* ahead, int64_t m, int64_t n0, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r) (*static_cast<Ahead*>(ahead))(m + r, n0, columns);
+}
+
+/// What one item computes: outputs m0 .. m1 and some filters, from column n on. `first`: where the first term of each
+/// output lies.
+struct OutputPlace {
+  int64_t m0, m1, n, columns;
+  const int64_t* first;
+};
+
+/// Outputs of P panels, in even tiles. kHalf: no more than half of the panel is used.
+template <class T, int P, bool kHalf = false>
+void convolve_block(const ConvolutionItems<T>& items, OutputPlace at, const T* x, const T* panel,
+                    const OutputPut<T>& out) {
   using Tile = OutputTile<T>;
-  constexpr bool kIsHalf = kHasHalves<T> && kFilters > 0 && kFilters <= kPanel / 2;
-  constexpr bool kMayBeHalf = kHasHalves<T> && (kFilters == 0 || (kFilters - 1) % kPanel < kPanel / 2);
-  constexpr int R = kIsHalf ? Tile::kHalfRows : Tile::kRows, W = P * int(kPanel);
+  constexpr int R = kHalf ? Tile::kHalfRows : Tile::kRows, W = P * int(kPanel);
+  constexpr int V = kHalf ? Tile::kHalf : P * Simd<SumsOf<T>>::kPanelVectors;
   alignas(64) SumsOf<T> sums[R * W], start[is_byte_quad<T> ? W : 1] = {};
-  const int64_t tiles = (m1 - m0 + R - 1) / R, panel_stride = items.depth * kPanel;
-  const int64_t bytes = panel_stride * P * int64_t{sizeof(T)}, steps = std::max<int64_t>(1, items.depth / Tile::kSteps);
+  const Parts tiles(at.m1 - at.m0, (at.m1 - at.m0 + R - 1) / R);
+  const int64_t panel_stride = items.depth * kPanel, bytes = panel_stride * P * int64_t{sizeof(T)};
+  const int64_t steps = std::max<int64_t>(1, items.depth / Tile::kSteps);
   if constexpr (is_byte_quad<T>) find_start<T, P>(panel, panel_stride, items.depth, items.zero, start);
-  const int64_t least = (m1 - m0) / tiles, larger = (m1 - m0) % tiles;
-  Prefetch<T> next{reinterpret_cast<const char*>(panel) + bytes, bytes / (steps * tiles) + 1};
-  for (int64_t t = 0; t < tiles; ++t, next.at += next.bytes * steps) {
-    const int64_t rows = least + (t < larger);
-    for (int64_t r = 0; r < rows; ++r) ahead(m0 + r, n0, columns);
-    const bool is_half = kIsHalf || (kMayBeHalf && columns <= kPanel / 2);
-    if constexpr (kMayBeHalf)
-      if (is_half)
-        output_tile_of<T, R, P, Tile::kHalf>(rows, x, first, items.runs, panel, panel_stride, sums, next, start);
-    if constexpr (!kIsHalf)
-      if (!is_half) output_tile_of<T, R, P>(rows, x, first, items.runs, panel, panel_stride, sums, next, start);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t n = 0; n < columns; n += kPanel)
-        put_filters<kFilters>(m0 + r, n0 + n, std::min(kPanel, columns - n), sums + r * W + n, put);
-    m0 += rows, first += rows;
+  Prefetch<T> next{reinterpret_cast<const char*>(panel) + bytes, bytes / (steps * tiles.count) + 1};
+  for (int64_t t = 0; t < tiles.count; ++t, next.at += next.bytes * steps) {
+    const int64_t rows = tiles.size(t), m = items.first_of_all + at.m0;
+    out.call_ahead(out.ahead, m, at.n, rows, at.columns);
+    output_tile_of<T, R, P, V>(rows, x, at.first, items.runs, panel, panel_stride, sums, next, start);
+    out.put(m, at.n, rows, at.columns, sums, W);
+    at.m0 += rows, at.first += rows;
   }
 }
 
-template <class T, int64_t kFilters, class Put, class Ahead>
+/// Widths of tiles that some number of filters asks for. 0: it is not known.
+struct TileWidths {
+  bool wide, narrow;
+};
+/// The most columns of a narrow tile: those of one panel of two, or of half a panel.
+template <class T>
+inline constexpr int64_t kNarrow = OutputTile<T>::kPanels > 1 ? kPanel
+                                   : kHasHalves<T>            ? kPanel / 2
+                                                              : 0;
+template <class T>
+constexpr TileWidths tile_widths(int64_t filters) {
+  // Tiles of the library take no time to compile, and kernels that ask for all of them share one convolve_all.
+  if (filters == 0 || has_library_tiles<T>()) return {true, kNarrow<T> > 0};
+  return {filters > kNarrow<T>, (filters - 1) % (OutputTile<T>::kPanels * kPanel) < kNarrow<T>};
+}
+
+template <class T, TileWidths kWidths>
 void convolve_items(const ConvolutionItems<T>& items, const T* x, const T* filters, int64_t begin, int64_t end,
-                    Put& put, Ahead& ahead) {
-  constexpr int64_t kWidth = ConvolutionItems<T>::kPanels * kPanel;
-  constexpr bool kMayBeNarrow = kWidth > kPanel && (kFilters == 0 || (kFilters - 1) % kWidth < kPanel);
+                    const OutputPut<T>& out) {
+  constexpr int64_t P = ConvolutionItems<T>::kPanels;
   const Convolution& c = items.shape;
   const int64_t columns = c.groups * items.panel_groups, panels = (c.filters + kPanel - 1) / kPanel;
   int64_t first[ConvolutionItems<T>::kMostOutputs + 1], found = -1;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t block = i / columns, group = i % columns / items.panel_groups, n = i % items.panel_groups * kWidth;
-    const int64_t m0 = items.first_output(block), m1 = items.first_output(block + 1);
-    if (found != block) find_first_terms(items.window, items.image, m0, m1, first);
+    const int64_t block = i / columns, group = i % columns / items.panel_groups;
+    const int64_t n = i % items.panel_groups * P * kPanel, width = std::min(P * kPanel, c.filters - n);
+    const OutputPlace at{items.first_output(block), items.first_output(block + 1), group * c.filters + n, width, first};
+    if (found != block) find_first_terms(items.window, items.image, at.m0, at.m1, first);
     found = block;
     const T* panel = filters + (group * panels * kPanel + n) * items.depth;
     const T* from = x + group * c.channels;
-    const int64_t n0 = group * c.filters + n, width = std::min(kWidth, c.filters - n);
-    if constexpr (kMayBeNarrow)
-      if (width <= kPanel) {
-        convolve_block<T, 1, kFilters>(items, from, first, panel, m0, m1, n0, width, put, ahead);
-        continue;
-      }
-    convolve_block<T, ConvolutionItems<T>::kPanels, kFilters>(items, from, first, panel, m0, m1, n0, width, put, ahead);
+    const bool is_narrow = !kWidths.wide || width <= kNarrow<T>;
+    if constexpr (kWidths.narrow)
+      if (is_narrow) convolve_block<T, 1, kHasHalves<T>>(items, at, from, panel, out);
+    if constexpr (kWidths.wide)
+      if (!is_narrow) convolve_block<T, P>(items, at, from, panel, out);
   }
 }
 
@@ -433,33 +448,45 @@ struct NothingAhead {
   void operator()(int64_t, int64_t, int64_t) const {}
 };
 
-/// Calls put for each output and up to 16 filters, once. Before the sums of output m and of `width` filters from n0 on,
-/// up to 32, are computed, ahead(m, n0, width) may prefetch what put writes or adds: results larger than the second
-/// cache are written 1.5 times as fast. `kFilters`: those of a group, where they are known: what their number rules out
-/// is not compiled; 0 otherwise. `x` points to images whose channels lie innermost, or it is Planes.
-template <class T, int64_t kFilters = 0, class X, class Put, class Ahead = NothingAhead>
-void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const X& x, const T* filters, Put&& put,
-              Ahead&& ahead = {}, T outside = {}, int32_t zero = 0) {
-  if (c.batch * window.out_count() == 0) return;  // a rank without rows
+namespace detail {
+
+/// A convolution as all kernels of a file share it.
+template <class T, TileWidths kWidths, class X>
+WEFT_ONE_COPY void convolve_all(Team& team, const SlidingWindow& window, const Convolution& c, const X& x,
+                                const T* filters, const OutputPut<T>& out, T outside, int32_t zero) {
   constexpr bool kIsPlanes = std::is_same_v<X, Planes<T>>;
-  const bool copies = kIsPlanes || detail::reads_border(window);
+  if (c.batch * window.out_count() == 0) return;  // a rank without rows
+  const bool copies = kIsPlanes || reads_border(window);
   const Scratch<T> bordered(border_count(window, c, kIsPlanes));
-  const int64_t at_a_time = copies ? detail::images_at_a_time(window, c) : c.batch;
+  const int64_t at_a_time = copies ? images_at_a_time(window, c) : c.batch;
   for (int64_t image = 0; image < c.batch; image += at_a_time) {
-    const int64_t images = std::min(at_a_time, c.batch - image), m0 = image * window.out_count();
-    const detail::ConvolutionItems<T> items(window, c, images, team.threads(), zero);
-    const auto first = detail::image_at(x, image, 0, window.in_count(), c.groups * c.channels);
+    const int64_t images = std::min(at_a_time, c.batch - image);
+    const ConvolutionItems<T> items(window, c, image, images, team.threads(), zero);
+    const auto first = image_at(x, image, 0, window.in_count(), c.groups * c.channels);
     const T* from = bordered.get();
     if constexpr (!kIsPlanes) from = copies ? from : first;
-    if (copies) detail::add_border(team, window, items.image, images, first, bordered.get(), outside);
-    auto put_here = [&](int64_t m, int64_t n0, auto width, const detail::SumsOf<T>* sums) {
-      put(m0 + m, n0, width, sums);
-    };
-    auto ahead_here = [&](int64_t m, int64_t n0, int64_t width) { ahead(m0 + m, n0, width); };
+    if (copies) add_border(team, window, items.image, images, first, bordered.get(), outside);
     team.parallel(items.count(), items.grain, [&](int64_t begin, int64_t end) {
-      detail::convolve_items<T, kFilters>(items, from, filters, begin, end, put_here, ahead_here);
+      convolve_items<T, kWidths>(items, from, filters, begin, end, out);
     });
   }
+}
+
+}  // namespace detail
+
+/// Calls put for each output and up to 16 filters, once. Before the sums of output m and of `width` filters from n0 on,
+/// up to 32, are computed, ahead(m, n0, width) may prefetch what put writes or adds: results larger than the second
+/// cache are written 1.5 times as fast. `kFilters`: those of a group, where they are known: other widths of put are not
+/// compiled then; 0 otherwise. `x` points to images whose channels lie innermost, or it is Planes.
+template <class T, int64_t kFilters = 0, class X, class Put, class Ahead = NothingAhead>
+[[gnu::always_inline]] inline void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const X& x,
+                                            const T* filters, Put&& put, Ahead&& ahead = {}, T outside = {},
+                                            int32_t zero = 0) {
+  using Before = std::remove_reference_t<Ahead>;
+  void* const before = const_cast<void*>(static_cast<const void*>(&ahead));
+  detail::convolve_all<T, detail::tile_widths<T>(kFilters)>(
+      team, window, c, x, filters,
+      {detail::tile_put<kFilters, detail::SumsOf<T>>(put), detail::look_ahead<Before>, before}, outside, zero);
 }
 
 /// Sums of products of 8-bit integers minus their zero point with signed ones, whose zero point is 0. The channels of

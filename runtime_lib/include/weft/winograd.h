@@ -193,38 +193,34 @@ void multiply_points(const WinogradTiles<T, M>& tiles, const T* points, int64_t 
 }
 
 /// Hands over the outputs of a tile that exist.
-template <class T, int M, class Put>
-void put_tile(const WinogradTiles<T, M>& tiles, int64_t tile, int64_t n0, int64_t width, const T* sums, Put& put) {
+template <class T, int M>
+void put_outputs(const WinogradTiles<T, M>& tiles, int64_t tile, int64_t n0, int64_t width, const T* sums,
+                 const TilePut<T>& put) {
+  constexpr int64_t kWidth = WinogradTiles<T, M>::kWidth;
   const SlidingWindow& w = tiles.window;
   const auto [y, x, image] = tiles.place(tile);
   const int64_t rows = std::min<int64_t>(M, w.out[1] - y), columns = std::min<int64_t>(M, w.out[2] - x);
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      for (int64_t n = 0; n < width; n += kPanel)
-        put_row(image * w.out_count() + (y + i) * w.out[2] + x + j, n0 + n, std::min(kPanel, width - n),
-                sums + (i * M + j) * WinogradTiles<T, M>::kWidth + n, put);
+    put(image * w.out_count() + (y + i) * w.out[2] + x, n0, columns, width, sums + i * M * kWidth, kWidth);
 }
 
 /// All outputs of `count` tiles and `width` filters from n0 on. `panel`: the first of them, at its first point.
-template <class T, int M, int P, class Put>
+template <class T, int M, int P>
 void finish_tiles(const WinogradTiles<T, M>& tiles, const T* points, int64_t tile, int64_t count, const T* panel,
-                  int64_t n0, int64_t width, T* products, Put& put) {
+                  int64_t n0, int64_t width, T* products, const TilePut<T>& put) {
   alignas(64) T sums[M * M * WinogradTiles<T, M>::kWidth];
   multiply_points<T, M, P>(tiles, points, count, panel, products);
   for (int64_t t = 0; t < count; ++t) {
     transform_output<T, M>(products + t * P * kPanel, tiles.product_line(), width, sums);
-    put_tile(tiles, tile + t, n0, width, sums, put);
+    put_outputs(tiles, tile + t, n0, width, sums, put);
   }
 }
 
-}  // namespace detail
-
-/// Calls put for each output and up to 16 filters, once. M: 2 or 4. The window has 3 x 3 taps, stride and dilation 1;
-/// there is one group, and a multiple of 16 channels. An output has the same bits however many threads there are.
-template <int M, class T, class Put>
-void convolve_winograd(Team& team, const SlidingWindow& window, const Convolution& c, const T* x, const T* filters,
-                       Put&& put) {
-  using Tiles = detail::WinogradTiles<T, M>;
+/// A convolution as all kernels of a file share it.
+template <int M, class T>
+WEFT_ONE_COPY void winograd_all(Team& team, const SlidingWindow& window, const Convolution& c, const T* x,
+                                const T* filters, const TilePut<T>& put) {
+  using Tiles = WinogradTiles<T, M>;
   if (c.batch * window.out_count() == 0) return;  // a rank without rows
   const Tiles tiles(window, c);
   const int64_t at_a_time = std::min(tiles.count, tiles.block * team.threads());
@@ -234,8 +230,8 @@ void convolve_winograd(Team& team, const SlidingWindow& window, const Convolutio
     const int64_t held = std::min(at_a_time, tiles.count - begun), blocks = (held + tiles.block - 1) / tiles.block;
     team.parallel(held, 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t)
-        detail::transform_input(tiles, begun + t, x, zeros.get(),
-                                points.get() + t / tiles.block * tiles.block_points() + t % tiles.block * c.channels);
+        transform_input(tiles, begun + t, x, zeros.get(),
+                        points.get() + t / tiles.block * tiles.block_points() + t % tiles.block * c.channels);
     });
     team.parallel(blocks * tiles.filter_groups, 1, [&](int64_t begin, int64_t end) {
       const Scratch<T> products(Tiles::kPoints * tiles.product_line());
@@ -246,13 +242,23 @@ void convolve_winograd(Team& team, const SlidingWindow& window, const Convolutio
         const T* const from = points.get() + block * tiles.block_points();
         const T* const panel = filters + n0 * Tiles::kPoints * c.channels;
         if (width <= kPanel)
-          detail::finish_tiles<T, M, 1>(tiles, from, begun + first, count, panel, n0, width, products.get(), put);
+          finish_tiles<T, M, 1>(tiles, from, begun + first, count, panel, n0, width, products.get(), put);
         else
-          detail::finish_tiles<T, M, detail::OutputTile<T>::kPanels>(tiles, from, begun + first, count, panel, n0,
-                                                                     width, products.get(), put);
+          finish_tiles<T, M, OutputTile<T>::kPanels>(tiles, from, begun + first, count, panel, n0, width,
+                                                     products.get(), put);
       }
     });
   }
+}
+
+}  // namespace detail
+
+/// Calls put for each output and up to 16 filters, once. M: 2 or 4. The window has 3 x 3 taps, stride and dilation 1;
+/// there is one group, and a multiple of 16 channels. An output has the same bits however many threads there are.
+template <int M, class T, class Put>
+[[gnu::always_inline]] inline void convolve_winograd(Team& team, const SlidingWindow& window, const Convolution& c,
+                                                     const T* x, const T* filters, Put&& put) {
+  detail::winograd_all<M, T>(team, window, c, x, filters, detail::tile_put<T>(put, c.filters));
 }
 
 }  // namespace weft

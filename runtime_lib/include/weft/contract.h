@@ -367,7 +367,8 @@ void contract_block(const Contraction& c, const ItemPlace& at, const A& a, const
   for (int64_t block = 0, k0 = 0, k; block < blocks.count; ++block, k0 += k) {
     k = blocks.size(block);
     const auto* panel = b.at(at.n, k0, k, P);
-    contract_steps<T, R, P>(c, at, a, PanelSteps{panel, b.panel_stride(k), k0, k, block + 1 == blocks.count}, sums,
+    using W = std::remove_cvref_t<decltype(*panel)>;
+    contract_steps<T, R, P>(c, at, a, PanelSteps<W>{panel, b.panel_stride(k), k0, k, block + 1 == blocks.count}, sums,
                             put);
   }
 }

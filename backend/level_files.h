@@ -1,5 +1,6 @@
 // Programs whose kernels are compiled for several levels of CPUs: the same sources, and an object for each level whose
-// symbols are its own but for the program, so that no function of one level is taken for that of another.
+// symbols are its own but for the program, so that no function of one level is taken for that of another. Kernels that
+// wait for memory are compiled for the lowest level alone.
 //
 //   program.o kernels/*.o (x86-64-v3)    weft_program
 //   program.o kernels/*.o (x86-64-v4)    weft_program_x86_64_v4    levels.cpp: main, which chooses

@@ -134,6 +134,16 @@ std::vector<std::string> path_flags(const BuildOptions& options, const fs::path&
 
 bool is_kernel_file(const std::string& file) { return file.find("kernels/") != std::string::npos; }
 
+/// Whether a file is compiled for each level of CPUs. Products, convolutions, sums and what runs in chunks are. Other
+/// kernels wait for memory, which wider vectors read no faster: further levels take those of the lowest, whose bits are
+/// the same where it multiplies and adds in one instruction too.
+bool is_level_file(const Target& target, const std::string& file) {
+  if (!is_kernel_file(file)) return false;
+  if (!target.has_levels() || !find_host_arch(target.archs.front())->has_fma) return true;
+  return file.find("kernels/contraction") != std::string::npos || file.find("kernels/reduction") != std::string::npos ||
+         file.find("kernels/chunks") != std::string::npos;
+}
+
 /// The compiler and all its flags but includes.
 Command compiler_of(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
   const TargetDialect& dialect = dialect_of(target);
@@ -210,8 +220,9 @@ class ProgramBuild {
       if (is_code(dialect_of(target), file.path)) sources_.push_back(&file);
       if (file.path.ends_with(".h")) headers_ += file.text;
     }
-    const size_t kernels = size_t(std::count_if(sources_.begin(), sources_.end(), is_kernel));
-    const size_t count = sources_.size() + 1 + options.over_mpi + levels_.size() * (kernels + 2);
+    const auto kernels =
+        std::count_if(sources_.begin(), sources_.end(), [&](auto* file) { return is_for_levels(file); });
+    const size_t count = sources_.size() + 1 + options.over_mpi + levels_.size() * (size_t(kernels) + 2);
     compiles_.emplace(options, count, diags);
     std::error_code error;
     if (!options.objects.empty()) fs::create_directories(options.objects, error);
@@ -220,7 +231,7 @@ class ProgramBuild {
   BuildResult run() { return compile() && join_levels() && link() ? BuildResult::Built : BuildResult::ToolchainFailed; }
 
  private:
-  static bool is_kernel(const SourceFile* file) { return is_kernel_file(file->path); }
+  bool is_for_levels(const SourceFile* file) const { return is_level_file(target_, file->path); }
 
   /// The target of each level but the first.
   static std::vector<Target> further_levels(const Target& target) {
@@ -251,7 +262,7 @@ class ProgramBuild {
     for (const SourceFile* file : order) {
       compile(*file, target_, "");
       for (const Target& level : levels_)
-        if (is_kernel(file)) compile(*file, level, level.archs.front());
+        if (is_for_levels(file)) compile(*file, level, level.archs.front());
     }
     for (const SourceFile* file : sources_) objects_.push_back(object(*file));
     return compiles_->finish();
@@ -265,8 +276,9 @@ class ProgramBuild {
                    file.path + (level.empty() ? "" : " for " + level), to + ".log");
   }
 
-  /// One object for each further level: its kernels, and the program that calls them. All of its symbols but the
-  /// program's are its own: a linker that finds a function of some template twice takes the first it meets.
+  /// One object for each further level: its own kernels, and the program that calls them and those of the lowest. All
+  /// of its symbols but the program's are its own: a linker that finds a function of some template twice takes the
+  /// first it meets.
   bool join_levels() {
     for (const Target& level : levels_) {
       const std::string& arch = level.archs.front();
@@ -274,8 +286,8 @@ class ProgramBuild {
       objects_.push_back((root_ / (arch + ".o")).string());
       join.push_back(objects_.back());
       for (const SourceFile* file : sources_)
-        if (is_kernel(file) || file->path.ends_with("program.cpp"))
-          join.push_back(object(*file, is_kernel(file) ? arch : ""));
+        if (is_for_levels(file) || file->path.ends_with("program.cpp"))
+          join.push_back(object(*file, is_for_levels(file) ? arch : ""));
       compiles_->run(join, arch + ".o", objects_.back() + ".log");
     }
     if (!compiles_->finish()) return false;

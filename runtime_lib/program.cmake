@@ -23,13 +23,17 @@ function(weft_use_mpi name)
   target_link_libraries(${name} PRIVATE MPI::MPI_CXX)
 endfunction()
 
-# The program once more, with kernels for another level, as one object. All of its symbols but the program's, which
+# The program once more, with the kernels that gain by it for another level, as one object. All of its symbols but the program's, which
 # levels.cpp knows by its level, are its own: of functions that two objects have, such as those of templates, a linker
 # takes the first it meets.
 function(weft_level name arch base)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "SOURCES")
   set(kernels ${arg_SOURCES})
-  list(FILTER kernels INCLUDE REGEX "kernels/")
+  if(base MATCHES "v[34]$")  # the others would have the same bits, and wait for memory
+    list(FILTER kernels INCLUDE REGEX "kernels/(contraction|reduction|chunks)")
+  else()
+    list(FILTER kernels INCLUDE REGEX "kernels/")
+  endif()
   list(FILTER arg_SOURCES INCLUDE REGEX "program.cpp$")
   string(MAKE_C_IDENTIFIER ${arch} level)
   add_library(${name}_${level} OBJECT ${arg_SOURCES} ${kernels})

@@ -123,6 +123,18 @@ def check_library(folder, alone):
     model.destroy()
 
 
+def check_shared_kernels(folder, alone):
+    """Of two levels with the same operations the higher one has no kernels of its own that wait for memory."""
+    program = folder / "shared"
+    status, _, err = harness.weft("compile", folder / "net.onnxtxt", "--dim", "rows=7", "--arch", "x86-64-v3,x86-64-v4", "-o", program)
+    compiled = [line.split(" compile ")[1].rsplit("  ", 1)[0] for line in err.splitlines() if " compile " in line]
+    wanted = {f"kernels/{name}" for name in ("contraction.cpp", "reduction.cpp", "pointwise.cpp",
+                                             "contraction.cpp for x86-64-v4", "reduction.cpp for x86-64-v4")}
+    harness.check("shared kernels/compiled once", status == 0 and wanted == {file for file in compiled if "/" in file}, err)
+    found = results(program, folder, "--arch", "x86-64-v3")
+    harness.check("shared kernels/as x86-64-v3 alone", found == alone["x86-64-v3"], found if isinstance(found, str) else "other bits")
+
+
 def main():
     harness.need_weft()
     folder = harness.scratch("levels")
@@ -137,6 +149,7 @@ def main():
     check_program("levels", program, folder, alone)
     harness.check("levels/differ", len({tuple(alone[level]) for level in LEVELS}) > 1, "all levels have the same bits")
     check_refusals(program, folder)
+    check_shared_kernels(folder, alone)
     check_library(folder, alone)
     check_clang(folder, alone)
     if harness.FULL:

@@ -1,7 +1,7 @@
 # test: slow, long
 """--target cuda with the real nvcc: a sixth of the fixtures and every sample compile for one architecture, which a hash of
-the name chooses (`full`: all, for each), without spills; an executable without a GPU says so; equal inputs give equal bytes; in `full`
-GPT-2 small within its time, and the public models that the host target builds."""
+the name chooses (`full`: all, for each), without spills; an executable without a GPU says so; equal inputs give equal
+bytes; in `full` GPT-2 small within its time, and the public models that the host target builds."""
 
 import filecmp
 import os

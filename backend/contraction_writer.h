@@ -54,7 +54,7 @@ class ContractionWriter {
   Statements unfolded(const UnfoldedConvolution& strategy);
   Statements pool();
   Statements pool_channels();
-  Statements byte_product(const PackedProduct& strategy);
+  Statements product_of_elements(const PackedProduct& strategy);
   Statements block_product(const BlockProduct& strategy);
   /// Whether the operands are 8-bit integers.
   bool sums_bytes() const { return op_.kind == OpKind::ConvInteger || op_.kind == OpKind::MatMulInteger; }
@@ -74,6 +74,7 @@ class ContractionWriter {
   Shape extents();
   Site panels_site(const IndexList& lead);
   Site rows_site(const IndexList& index, int64_t k);
+  std::string rows_of_elements(int64_t together);
   void declare_rows(const Site& a);
   Statements shared_panels();
   Statements panels_of_batch();
@@ -101,8 +102,8 @@ class ContractionWriter {
   std::string image(bool copies, int64_t together);
   std::string image_or_planes(bool copies);
   std::string convolve_call(const std::string& window, const std::string& convolution, const std::string& filters,
-                            const std::string& x, size_t weight) const;
-  std::string declare_convolution(const Scale& batch, int64_t groups, int64_t channels, int64_t filters);
+                            const std::string& x, size_t weight, int64_t together) const;
+  std::string declare_convolution(const Scale& batch, int64_t groups, int64_t channels, const std::string& filters);
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);
   Statements product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy);

@@ -355,45 +355,52 @@ Statements ContractionWriter::strided() {
   return batch_call(s, "contract_batch", names_.columns);
 }
 
-/// A product of 8-bit integers is a convolution whose windows are the rows, with k as channels.
-Statements ContractionWriter::byte_product(const PackedProduct& strategy) {
-  const IndexDims a_dims = context_.extents(op_.inputs[0]);
+/// The rows of the first operand with `together` elements of k side by side: where it lies so, else an array.
+std::string ContractionWriter::rows_of_elements(int64_t together) {
+  const ValueId value = op_.inputs[0];
+  const IndexDims dims = context_.extents(value);
+  IndexList index;
+  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), dims[d]));
+  const std::optional<Load> load = context_.load_of(value, index);
+  if (load && context_.dims(value).back() % together == 0 && load->offset == linear_index(index, dims))
+    return context_.parameter_name(load->parameter);
+  Storage storage;
+  const int last = static_cast<int>(dims.size()) - 1;
+  for (int d = 0; d < last; ++d) storage.parts.push_back({d, 1});
+  storage.parts.push_back({last, together}), storage.parts.push_back({last, 1});
+  append(lines_, write_array(context_, value, names_.rows, storage, memory_type(body_.type(value).dtype)));
+  return names_.rows;
+}
+
+/// A product of 8-bit integers, or of pairs of bfloat16, is a convolution whose windows are the rows, with k as
+/// channels.
+Statements ContractionWriter::product_of_elements(const PackedProduct& strategy) {
+  const Shape s = extents();
+  const TensorType& type = body_.type(root_);
   IndexDims rows = context_.extents(root_);
-  const int64_t k = context_.dims(op_.inputs[0]).back(), n = context_.dims(root_).back();
   rows.pop_back();
   context_.need_header("direct_convolution.h");
   IndexList result = unravel(index_variable(names_.m, rows.count()), rows);
-  result.push_back(column(n));
+  result.push_back(column(s.n));
   behind_.reach(result);
-  IndexList index;
-  for (size_t d = 0; d < a_dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), a_dims[d]));
-  const std::optional<Site> lying = site(op_.inputs[0], index);
-  std::string a = names_.rows;
-  if (lying && k % 4 == 0 && lying->offset == linear_index(index, a_dims)) {
-    a = lying->base;
-  } else {
-    Storage fours;
-    for (int d = 0; d + 1 < static_cast<int>(a_dims.size()); ++d) fours.parts.push_back({d, 1});
-    const int last = static_cast<int>(a_dims.size()) - 1;
-    fours.parts.push_back({last, 4}), fours.parts.push_back({last, 1});
-    append(lines_, write_array(context_, op_.inputs[0], a, fours));
-  }
+  const std::string a = rows_of_elements(strategy.together);
   context_.need({Argument::Kind::Team});
-  const std::string window = context_.names.unique("window"),
-                    many = count_text(context_, body_.type(root_), 0, body_.type(root_).ndim() - 1);
+  const std::string window = context_.names.unique("window"), many = count_text(context_, type, 0, type.ndim() - 1);
   lines_.push_back((rows.count().is_number() ? "constexpr weft::SlidingWindow " : "const weft::SlidingWindow ") +
                    window + "{.in = {1, 1, " + many + "}, .out = {1, 1, " + many +
                    "}, .taps = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .pad = {0, 0, 0}};");
-  const std::string convolution = declare_convolution(1, 1, (k + 3) / 4, n);
-  const Shape shape{{}, rows.count().high(), n, 1, "", "", "", ""};
-  append(lines_, put(shape, convolve_call(window, convolution, convolution + ".filters", a, strategy.weight) + "[&](" +
-                                sums_parameters(names_.n0) + ") {"));
+  const std::string convolution =
+      declare_convolution(1, 1, (s.k + strategy.together - 1) / strategy.together, s.n_text);
+  const std::string filters = s.n_text == std::to_string(s.n) ? convolution + ".filters" : "0";
+  const Shape shape{{}, rows.count().high(), s.n, 1, "", "", "", ""};
+  append(lines_, put(shape, convolve_call(window, convolution, filters, a, strategy.weight, strategy.together) +
+                                "[&](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 
 Statements write_body(KernelContext& context, const PackedProduct& strategy, Writer<PackedProduct>) {
   ContractionWriter writer(context);
-  return writer.sums_bytes() ? writer.byte_product(strategy) : writer.packed();
+  return strategy.together > 1 ? writer.product_of_elements(strategy) : writer.packed();
 }
 
 Statements write_body(KernelContext& context, const BlockProduct& strategy, Writer<BlockProduct>) {

@@ -87,20 +87,24 @@ std::string ContractionWriter::declare_window(const WindowGeometry& g) {
 }
 
 std::string ContractionWriter::declare_convolution(const Scale& batch, int64_t groups, int64_t channels,
-                                                   int64_t filters) {
+                                                   const std::string& filters) {
   const std::string convolution = context_.names.unique("convolution");
-  lines_.push_back(std::string(batch.is_number() ? "constexpr" : "const") + " weft::Convolution " + convolution +
+  const bool is_constant = batch.is_number() && filters.find_first_not_of("0123456789") == std::string::npos;
+  lines_.push_back(std::string(is_constant ? "constexpr" : "const") + " weft::Convolution " + convolution +
                    "{.batch = " + text(batch) + ", .groups = " + std::to_string(groups) +
-                   ", .channels = " + std::to_string(channels) + ", .filters = " + std::to_string(filters) + "};");
+                   ", .channels = " + std::to_string(channels) + ", .filters = " + filters + "};");
   return convolution;
 }
 
-/// The call of the runtime's convolution up to the lambda that takes sums; `filters` is a constant of the text.
+/// The call of the runtime's convolution up to the lambda that takes sums; `filters` is a constant of the text. An
+/// element has `together` channels.
 std::string ContractionWriter::convolve_call(const std::string& window, const std::string& convolution,
-                                             const std::string& filters, const std::string& x, size_t weight) const {
+                                             const std::string& filters, const std::string& x, size_t weight,
+                                             int64_t together) const {
   const std::string image = filters + ">(team, " + window + ", " + convolution + ", " + x + ", ";
-  if (!sums_bytes())
+  if (together == 1)
     return "weft::convolve<" + std::string(type()) + ", " + image + context_.parameter_name(weight) + ", ";
+  if (together == 2) return "weft::convolve_pairs<" + image + context_.parameter_name(weight) + ", ";
   return "weft::convolve_bytes<" + image + std::to_string(op_.integer_or("zero", 0)) + ", " +
          context_.parameter_name(weight) + ", ";
 }
@@ -121,12 +125,12 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const std::string convolution =
-      declare_convolution(g.batch, g.groups, (g.channels + together - 1) / together, g.filters);
+      declare_convolution(g.batch, g.groups, (g.channels + together - 1) / together, std::to_string(g.filters));
   const std::string ahead = context_.names.unique("ahead");
   const bool is_ahead = put_ahead(result, ahead);
   const Shape shape{{}, (g.batch * g.outputs).high(), filters, 1, "", "", "", ""};
   const std::string count = g.batch.is_number() ? convolution + ".filters" : std::to_string(g.filters);
-  Statements epilogue = put(shape, convolve_call(window, convolution, count, x, strategy.weight) + "[&](" +
+  Statements epilogue = put(shape, convolve_call(window, convolution, count, x, strategy.weight, together) + "[&](" +
                                        sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
@@ -159,7 +163,7 @@ Statements ContractionWriter::winograd_convolution(const WinogradConvolution& st
   const std::string x = image(strategy.copies_image, 1);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
-  const std::string convolution = declare_convolution(g.batch, 1, g.channels, g.filters);
+  const std::string convolution = declare_convolution(g.batch, 1, g.channels, std::to_string(g.filters));
   const Shape shape{{}, (g.batch * g.outputs).high(), g.filters, 1, "", "", "", ""};
   append(lines_, put(shape, "weft::convolve_winograd<" + std::to_string(strategy.tile) + ">(team, " + window + ", " +
                                 convolution + ", " + x + ", " + context_.parameter_name(strategy.weight) + ", [&](" +

@@ -263,10 +263,11 @@ static void build_array(KernelContext& context, ValueId value, const std::string
   close_outer(elements.scopes, open);
 }
 
-Statements write_array(KernelContext& context, ValueId value, const std::string& array, const Storage& storage) {
+Statements write_array(KernelContext& context, ValueId value, const std::string& array, const Storage& storage,
+                       const char* element_type) {
   const IterationSpace whole{
       .type = context.body.type(value), .dims = context.dims(value), .extents = context.extents(value)};
-  const std::string type = compute_type(whole.type.dtype);
+  const std::string type = element_type ? element_type : compute_type(whole.type.dtype);
   const std::string owner = context.names.unique(array + "_memory");
   const int64_t count = element_count(whole.dims), room = storage.is_row_major() ? count : storage.elements(whole.dims);
   Statements statements = {"const weft::Scratch<" + type + "> " + owner + "(" + std::to_string(room) + ");",

@@ -22,7 +22,9 @@ struct ParameterText {
     if (s.activation != Activation::None) behind.emplace_back(s.activation == Activation::Relu ? "relu" : "gelu");
     return behind.empty() ? "" : " + " + join(behind, " + ");
   }
-  std::string operator()(const PackedProduct& s) const { return format(" panels {}", s.width); }
+  std::string operator()(const PackedProduct& s) const {
+    return format(" panels {}", s.width) + (s.together == 2 ? " of pairs" : "");
+  }
   std::string operator()(const BlockProduct& s) const { return format(" of {} bits", s.bits); }
   std::string operator()(const DirectConvolution& s) const {
     return (s.is_product ? " as a product" : "") + image_text(s.copies_image);

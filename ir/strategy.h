@@ -52,6 +52,8 @@ struct PackedProduct {
   Storage packing = {};  // how it lies
   int width = 16;
   bool transposed = false;  // the weight is (n, k): the view in front of the product is undone by the packing
+  /// Steps of k that lie side by side and are multiplied at once: four of bytes, two where both operands are bfloat16.
+  int64_t together = 1;
 };
 /// Host: the second operand is brought into panels each time, a few columns at once.
 struct StridedProduct {

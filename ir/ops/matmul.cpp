@@ -27,14 +27,14 @@ std::optional<Shape> product_shape(const OpView& op, int left, int right) {
   return shape;
 }
 
-/// The pass lower-precision makes products of a float and a weight that is stored in 16 bits.
+/// The pass lower-precision makes products of floats with operands that are stored in 16 bits.
 static bool is_mixed(const OpView& op) { return op.op().has("mixed"); }
 
 static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
   if (!is_mixed(op) && !same_dtypes(op)) return false;
   const std::optional<Shape> shape = product_shape(op, 0, 1);
   if (!shape) return false;
-  results = {{op.type(0).dtype, *shape, {}}};
+  results = {{is_mixed(op) ? DType::F32 : op.type(0).dtype, *shape, {}}};
   return true;
 }
 

@@ -1,10 +1,11 @@
 // Products and convolutions compute in the precision that the schedule asks for (`precision: bf16`): both operands are
 // rounded to it, sums and everything else stay float.
 //
-//   %y = MatMul(%x, %w)  with %w constant   ->   %r = Cast(Cast(%x, bf16), f32), %v = Cast(%w, bf16),
-//                                                %y = MatMul(%r, %v) {mixed}
+//   %y = MatMul(%x, %w)  with %w constant   ->   %r = Cast(%x, bf16), %v = Cast(%w, bf16), %y = MatMul(%r, %v) {mixed}
+//   %y = MatMul(%a, %b), or Conv            ->   %r = Cast(Cast(%a, bf16), f32), ..
 //
-// A product reads its weight in 16 bits: fold-weights stores it so, in half the room. So does every product whose
+// A product reads its weight in 16 bits: fold-weights stores it so, in half the room. It reads its first operand as
+// bfloat16 too where the weight is one matrix: kernels multiply pairs of both. So does every product whose
 // weight the model stores in 16 bits, behind a Cast. A value is rounded once for all of its readers, in front of the
 // views that lie between, so that the kernel which makes it stores what they read.
 #include <map>
@@ -39,9 +40,10 @@ class PrecisionLowerer {
   }
 
   void lower(OpId id, DType to) {
-    const bool is_product = graph_.op(id).kind == OpKind::MatMul;
-    for (size_t input = 0; input < 2; ++input)
-      round(id, input, to, is_product && input == 1 && is_weight(graph_.op(id).inputs[input]));
+    const ValueId weight = graph_.op(id).inputs[1];
+    const bool is_stored = graph_.op(id).kind == OpKind::MatMul && is_weight(weight);
+    round(id, 0, to, is_stored && to == DType::BF16 && graph_.type(weight).ndim() == 2);
+    round(id, 1, to, is_stored);
   }
 
  private:

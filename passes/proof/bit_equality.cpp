@@ -31,6 +31,8 @@ std::string order_text(const Strategy& strategy) {
       std::holds_alternative<PointConvolution>(strategy) || std::holds_alternative<UnfoldedConvolution>(strategy);
   if (const auto* winograd = std::get_if<WinogradConvolution>(&strategy))
     return format("{} {}", WinogradConvolution::kName, winograd->tile);
+  const auto* product = std::get_if<PackedProduct>(&strategy);
+  if (product && product->together > 1) return strategy_text(strategy);
   return panels ? "panels" : strategy_name(strategy);
 }
 

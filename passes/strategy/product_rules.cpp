@@ -75,15 +75,22 @@ std::optional<PackedProduct> packed_weight(const StrategyContext& context, const
   return PackedProduct{number, Storage::panels(ndim, k_dim, n_dim, width), width, transposed};
 }
 
-/// Four steps of k side by side in the panels of one matrix.
-Verdict byte_product(const StrategyContext& context, PackedProduct packed) {
-  const Parameter& weight = context.body.kernel.parameters[packed.weight];
-  if (weight.type.ndim() != 2) return refused("its weight is more than one matrix");
-  for (int d = 0; d < 2; ++d)
-    if (context.body.run_extent_of(weight.type, d)) return refused("its weight is sliced unevenly");
+/// Steps of k that the CPU may multiply at once.
+int64_t steps_at_once(const Graph& body, const Op& product) {
+  const auto is_bf16 = [&](ValueId v) { return body.type(v).dtype == DType::BF16; };
+  if (product.kind == OpKind::MatMulInteger) return 4;
+  return is_bf16(product.inputs[0]) && is_bf16(product.inputs[1]) ? 2 : 1;
+}
+
+/// Puts so many steps of k side by side in the panels. Empty, or what stands against that.
+std::string put_together(const KernelBody& body, PackedProduct& packed, int64_t steps) {
+  const Parameter& weight = body.kernel.parameters[packed.weight];
   const int k_dim = packed.transposed ? 1 : 0, n_dim = packed.transposed ? 0 : 1;
-  packed.packing.parts = {{n_dim, packed.width}, {k_dim, 4}, {n_dim, 1}, {k_dim, 1}};
-  return {packed, ""};
+  if (weight.type.ndim() != 2) return "its weight is more than one matrix";
+  if (body.run_extent_of(weight.type, k_dim)) return "its weight is sliced unevenly";
+  packed.together = steps;
+  packed.packing.parts = {{n_dim, packed.width}, {k_dim, steps}, {n_dim, 1}, {k_dim, 1}};
+  return "";
 }
 
 Verdict packed_product(const StrategyContext& context) {
@@ -101,7 +108,10 @@ Verdict packed_product(const StrategyContext& context) {
   const bool is_shared = matrices(body.dims(product.inputs[1])) == 1 && matrices(body.dims(root)) != 1;
   if (is_shared && body.has_ragged(type, type.ndim() - 2, type.ndim() - 1))
     return refused("the rows of each matrix of the batch are sliced unevenly");
-  return product.kind == OpKind::MatMulInteger ? byte_product(context, std::move(*packed)) : Verdict{*packed, ""};
+  const int64_t steps = steps_at_once(body.body, product);
+  const std::string why = steps > 1 ? put_together(body, *packed, steps) : "";
+  // Bytes have no other kernel; pairs of bfloat16 become floats one by one.
+  return product.kind == OpKind::MatMulInteger && !why.empty() ? refused(why) : Verdict{*packed, ""};
 }
 
 /// Words and terms [n, blocks, ..] in panels of n.

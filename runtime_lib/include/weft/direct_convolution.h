@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "weft/bfloat_pairs.h"
 #include "weft/bytes.h"
 #include "weft/contract.h"
 #include "weft/scratch.h"
@@ -168,13 +169,23 @@ struct OutputTile {
   static constexpr int kHalfRows = std::max(kRows, 8);
 };
 
-/// An element of the first operand, as add_products takes it.
-template <class T>
+/// What add_products multiplies at once of an element of the first operand.
+template <int kFactor, class T>
 [[gnu::always_inline]] inline auto factor_of(const T& x) {
   if constexpr (is_byte_quad<T>)
     return multiplied_bytes(x);
+  else if constexpr (is_bfloat_pair<T>)
+    return pair_factor<T::kDotProduct, kFactor>(PairVector{} + x.bits);
   else
     return x;
+}
+/// The same of elements of the second one, side by side.
+template <class T, int kFactor, class Vector>
+[[gnu::always_inline]] inline Vector factors_of(const Vector& w) {
+  if constexpr (is_bfloat_pair<T>)
+    return pair_factor<T::kDotProduct, kFactor>(PairVector(w));
+  else
+    return w;
 }
 
 /// sum += x * w in each lane, x being the same in all lanes.
@@ -182,6 +193,8 @@ template <class T, class Vector, class Factor>
 [[gnu::always_inline]] inline void add_products(Vector& sum, Factor x, const Vector& w) {
   if constexpr (is_byte_quad<T>)
     sum = add_byte_products<T::kDotProduct>(sum, Vector{} + int32_t(x), w);
+  else if constexpr (is_bfloat_pair<T>)
+    add_pair_products<T::kDotProduct>(sum, x, w);
   else
     sum += x * w;
 }
@@ -204,18 +217,22 @@ template <class T, int R, int P, int V>
   const T *row[R], *panel[P];
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) panel[p] = b + p * panel_stride;
-  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
+  const auto multiply_factor = [&]<int kFactor>(int64_t i) __attribute__((always_inline)) {
     Vector column[V];
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v)
-      column[v] =
-          *reinterpret_cast<const Vector*>(panel[v / S::kPanelVectors] + i * kPanel + v % S::kPanelVectors * S::kLanes);
+      column[v] = factors_of<T, kFactor>(*reinterpret_cast<const Vector*>(panel[v / S::kPanelVectors] + i * kPanel +
+                                                                          v % S::kPanelVectors * S::kLanes));
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const auto value = factor_of(row[r][i]);
+      const auto value = factor_of<kFactor>(row[r][i]);
 #pragma GCC unroll 16
       for (int v = 0; v < V; ++v) add_products<T>(sum[r][v], value, column[v]);
     }
+  };
+  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
+    multiply_factor.template operator()<0>(i);
+    if constexpr (kFactors < T >> 1) multiply_factor.template operator()<1>(i);
   };
   const auto advance = [&](int64_t steps) __attribute__((always_inline)) {
 #pragma GCC unroll 16
@@ -487,6 +504,24 @@ template <class T, int64_t kFilters = 0, class X, class Put, class Ahead = Nothi
   detail::convolve_all<T, detail::tile_widths<T>(kFilters)>(
       team, window, c, x, filters,
       {detail::tile_put<kFilters, detail::SumsOf<T>>(put), detail::look_ahead<Before>, before}, outside, zero);
+}
+
+/// Sums of products of bfloat16. The channels of `c` count pairs: images and filters hold two channels of each point
+/// side by side, zeros in both where there is one.
+///
+///   filters  [groups][ceil(filters / 16)][z taps][y taps][x taps][ceil(channels / 2)][16][2]
+template <int64_t kFilters = 0, class Put, class Ahead = NothingAhead>
+void convolve_pairs(Team& team, const SlidingWindow& window, const Convolution& c, const bfloat16* x,
+                    const bfloat16* filters, Put&& put, Ahead&& ahead = {}) {
+  const auto run = [&](auto has_dot_product) {
+    using Pair = BfloatPair<decltype(has_dot_product)::value>;
+    convolve<Pair, kFilters>(team, window, c, reinterpret_cast<const Pair*>(x), reinterpret_cast<const Pair*>(filters),
+                             put, ahead);
+  };
+  if (has_bfloat_dot_product())
+    run(std::true_type{});
+  else
+    run(std::false_type{});
 }
 
 /// Sums of products of 8-bit integers minus their zero point with signed ones, whose zero point is 0. The channels of

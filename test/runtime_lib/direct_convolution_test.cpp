@@ -128,17 +128,18 @@ TEST_CASE("direct convolution: a sum does not depend on threads, other filters o
   CHECK(std::equal(second.begin(), second.end(), y.begin() + 81 * 48));
 }
 
-/// Fours of channels beside each other, as convolve_bytes has filters.
-static std::vector<int8_t> packed_bytes(const SlidingWindow& w, const Convolution& c,
-                                        const std::vector<int8_t>& filters) {
-  const int64_t fours = (c.channels + 3) / 4, panels = (c.filters + 15) / 16;
-  std::vector<int8_t> packed(size_t(c.groups * panels * w.tap_count() * fours * 64));
+/// `together` channels beside each other, as convolve_bytes and convolve_pairs have filters.
+template <class T>
+static std::vector<T> packed_together(const SlidingWindow& w, const Convolution& c, int64_t together,
+                                      const std::vector<T>& filters) {
+  const int64_t elements = (c.channels + together - 1) / together, panels = (c.filters + 15) / 16;
+  std::vector<T> packed(size_t(c.groups * panels * w.tap_count() * elements * 16 * together));
   for (int64_t n = 0; n < c.groups * c.filters; ++n)
     for (int64_t channel = 0; channel < c.channels; ++channel)
       for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
         const int64_t in_group = n % c.filters, panel = n / c.filters * panels + in_group / 16;
-        const int64_t row = (panel * w.tap_count() + tap) * fours + channel / 4;
-        packed[size_t((row * 16 + in_group % 16) * 4 + channel % 4)] =
+        const int64_t row = (panel * w.tap_count() + tap) * elements + channel / together;
+        packed[size_t((row * 16 + in_group % 16) * together + channel % together)] =
             filters[size_t((n * c.channels + channel) * w.tap_count() + tap)];
       }
   return packed;
@@ -155,7 +156,7 @@ static void check_bytes(const SlidingWindow& w, const Convolution& c, int32_t ze
   std::vector<int32_t> centred(x.begin(), x.end()), wide(filters.begin(), filters.end());
   for (int32_t& value : centred) value -= zero;
   const std::vector<double> want = plain_convolution(w, c, centred, wide);
-  const std::vector<int8_t> packed = packed_bytes(w, c, filters);
+  const std::vector<int8_t> packed = packed_together(w, c, 4, filters);
   const Convolution fours{c.batch, c.groups, c.channels / 4, c.filters};
   std::vector<int32_t> y(want.size());
   const auto put = [&](int64_t m, int64_t n0, auto width, const int32_t* sums) {
@@ -188,6 +189,45 @@ TEST_CASE("direct convolution of bytes: exact sums, with a border that holds the
                  [&](int64_t, int64_t, auto width, const int32_t* sums) {
                    for (int64_t j = 0; j < width; ++j) REQUIRE(sums[j] == -128 * 255 * 64);
                  });
+}
+
+/// Against plain sums, with the machine's instruction and without. `c.channels` is even.
+static void check_pairs(Team& team, const SlidingWindow& w, const Convolution& c, Numbers& numbers, double bound) {
+  const auto drawn = [&](int64_t count) {
+    std::vector<bfloat16> values;
+    for (const float value : draw<float>(numbers, count)) values.emplace_back(value);
+    return values;
+  };
+  const std::vector<bfloat16> x = drawn(c.batch * w.in_count() * c.groups * c.channels);
+  const std::vector<bfloat16> filters = drawn(c.groups * c.filters * c.channels * w.tap_count());
+  const std::vector<double> want = plain_convolution(w, c, x, filters);
+  const std::vector<bfloat16> packed = packed_together(w, c, 2, filters);
+  const Convolution pairs{c.batch, c.groups, c.channels / 2, c.filters};
+  std::vector<float> y(want.size());
+  const auto put = [&](int64_t m, int64_t n0, auto width, const float* sums) {
+    for (int64_t j = 0; j < width; ++j) y[size_t(m * c.groups * c.filters + n0 + j)] += sums[j];
+  };
+  convolve_pairs(team, w, pairs, x.data(), packed.data(), put);
+  CHECK(largest_error(y, want) < bound);
+  y.assign(y.size(), 0);
+  using Pair = BfloatPair<false>;
+  convolve(team, w, pairs, reinterpret_cast<const Pair*>(x.data()), reinterpret_cast<const Pair*>(packed.data()), put);
+  CHECK(largest_error(y, want) < bound);
+}
+
+TEST_CASE("direct convolution of pairs of bfloat16: random windows, and rows of products") {
+  Team team(2);
+  Numbers numbers(14);
+  for (int i = 0; i < 40; ++i) {
+    CAPTURE(i);
+    const SlidingWindow window = random_window(numbers);
+    const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 2), 2 * pick(numbers, 1, 5), pick(numbers, 1, 50)};
+    check_pairs(team, window, shape, numbers, 1e-4);
+  }
+  for (const int64_t rows : {1, 3, 13, 250}) {
+    const SlidingWindow row{{1, 1, rows}, {1, 1, rows}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
+    check_pairs(team, row, {1, 1, 766, 83}, numbers, 1e-4);
+  }
 }
 
 TEST_CASE("direct convolution: no outputs, no work") {

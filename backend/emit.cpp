@@ -318,6 +318,8 @@ class Emitter {
     if (!plan_.limits.empty()) rows += "\n.limits = kLimits,";
     if (!plan_.demands.empty()) rows += "\n.demands = kDemands,";
     if (plan_.generation) rows += "\n.generation = &kGeneration,";
+    if (std::any_of(plan_.kernels.begin(), plan_.kernels.end(), [](const Kernel& k) { return has_pairs(k.strategy); }))
+      rows += "\n.has_pairs = true,";
     return rows;
   }
 

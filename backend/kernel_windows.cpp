@@ -37,11 +37,15 @@ Site ContractionWriter::planes() {
 std::string ContractionWriter::image(bool copies, int64_t together) {
   const ValueId value = op_.inputs[0];
   const IndexList index = image_index();
-  if (!copies) return address(*site(value, index), {"x0", "x1", "x2", "x3", "x4"});
+  if (!copies) {
+    const Load load = *context_.load_of(value, index);
+    return address({context_.parameter_name(load.parameter), load.offset}, {"x0", "x1", "x2", "x3", "x4"});
+  }
   const std::string array = context_.names.unique("image");
   Storage storage = Storage::channels_last(static_cast<int>(index.size()));
   if (together > 1) storage.parts.back().block = together, storage.parts.push_back({1, 1});
-  append(lines_, write_array(context_, value, array, storage));
+  const char* const element = together > 1 ? memory_type(body_.type(value).dtype) : nullptr;
+  append(lines_, write_array(context_, value, array, storage, element));
   return array;
 }
 
@@ -118,10 +122,9 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   context_.need_header("direct_convolution.h");
   const IndexList result = channels_last_index(g, filters);
   behind_.reach(result);
-  // Four bytes are one element.
-  const int64_t together = sums_bytes() ? 4 : 1;
+  const int64_t together = strategy.together;
   const bool copies = strategy.copies_image || g.channels % together != 0;
-  const std::string x = sums_bytes() ? image(copies, together) : image_or_planes(copies);
+  const std::string x = together > 1 ? image(copies, together) : image_or_planes(copies);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const std::string convolution =

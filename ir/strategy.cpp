@@ -27,7 +27,7 @@ struct ParameterText {
   }
   std::string operator()(const BlockProduct& s) const { return format(" of {} bits", s.bits); }
   std::string operator()(const DirectConvolution& s) const {
-    return (s.is_product ? " as a product" : "") + image_text(s.copies_image);
+    return (s.is_product ? " as a product" : s.together == 2 ? " of pairs" : "") + image_text(s.copies_image);
   }
   std::string operator()(const WinogradConvolution& s) const {
     return format(" F({}x{}, 3x3)", s.tile, s.tile) + image_text(s.copies_image);
@@ -59,6 +59,17 @@ std::vector<PackedWeight> packed_weights_of(const Strategy& strategy) {
           return {{s.weight, s.packing}};
         else
           return {};
+      },
+      strategy);
+}
+
+bool has_pairs(const Strategy& strategy) {
+  return std::visit(
+      [](const auto& s) {
+        if constexpr (requires { s.together; })
+          return s.together == 2;
+        else
+          return false;
       },
       strategy);
 }

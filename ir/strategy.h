@@ -76,6 +76,7 @@ struct DirectConvolution {
   Storage packing = {};      // how they lie
   bool copies_image = true;  // the image does not lie so: it is brought into that order first
   bool is_product = false;   // of windows of one element and few channels: outputs are the rows of a product
+  int64_t together = 1;      // channels that lie side by side and are multiplied at once, as in PackedProduct
 };
 /// Host: windows of 3 x 3 that move by one element, of an image whose channels lie innermost: `tile` x `tile` outputs
 /// at a time by Winograd's minimal filtering, which multiplies 4 times (tile 4) or 2.25 times (tile 2) less than a
@@ -215,6 +216,9 @@ struct PackedWeight {
 /// None for strategies that read their operands as they lie. Strategies with a packing have fields `weight` and
 /// `packing`.
 std::vector<PackedWeight> packed_weights_of(const Strategy& strategy);
+
+/// Whether the strategy multiplies pairs of bfloat16.
+bool has_pairs(const Strategy& strategy);
 
 /// Whether the strategy reads an image with its channels innermost, and must bring it into that order first: nothing
 /// for strategies that want no such image.

@@ -27,10 +27,11 @@ std::optional<Shape> convolution_shape(const OpView& op, int filters, const Shap
 }
 
 static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
-  if (!same_dtypes(op)) return false;
+  const bool is_mixed = op.op().has("mixed");
+  if (!is_mixed && !same_dtypes(op)) return false;
   const std::optional<Shape> y = convolution_shape(op, 1);
   if (!y || !has_fitting_bias(op, (*y)[1].bound)) return false;
-  results = {{op.type(0).dtype, *y, {}}};
+  results = {{is_mixed ? DType::F32 : op.type(0).dtype, *y, {}}};
   return true;
 }
 
@@ -145,6 +146,7 @@ static OpDef conv() {
             .decompose = decompose_conv,
             .is_primitive = [](const OpView& op) { return !op.has(2) && op.type(0).ndim() > 3; }};
   def.attrs.push_back({"group", AttrType::Int, 1});
+  def.attrs.push_back({"mixed", AttrType::Int, {}, false, true});  // as of MatMul
   return def;
 }
 

@@ -75,7 +75,7 @@ bool is_small(const WindowGeometry& g) {
          g.filters * g.channels * g.taps < kMost;
 }
 
-/// Filters [n, c, taps...] in panels of 16 of a group, the channels of each tap side by side: one at a time, or four.
+/// Filters [n, c, taps...] in panels of 16 of a group, the channels of each tap side by side: one at a time, or some.
 Storage filter_panels(const WindowGeometry& g, int ndim, int64_t channels) {
   constexpr int64_t kPanel = 16;
   const bool is_padded = g.groups > 1 && g.filters % kPanel != 0;
@@ -134,16 +134,18 @@ Verdict direct_convolution(const StrategyContext& context) {
   const WindowGeometry& g = found->geometry;
   const DType dtype = body.body.type(found->root).dtype;
   if (!bytes && dtype != DType::F32 && dtype != DType::F64) return refused("it is not of 32-bit or 64-bit floats");
-  if (bytes && g.groups > 1 && g.channels % 4) return refused("the channels of a group are no multiple of 4");
+  const int64_t together = steps_at_once(body.body, op);
+  if (g.groups > 1 && g.channels % together)
+    return refused(format("the channels of a group are no multiple of {}", together));
   if (g.groups > 1 && g.filters < kHalfAPanel) return refused("the filters of a group do not fill half a panel of 16");
   if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
     return refused("its padding is negative");
   if (g.run_channels) return refused(kRaggedChannels);
   const std::optional<size_t> weight = filter_weight(body, op, why);
   if (!weight) return refused(why);
-  const bool is_product = !bytes && g.plain && g.groups == 1 && g.channels <= kShortProduct;
-  return {DirectConvolution{*weight, filter_panels(g, body.body.type(op.inputs[1]).ndim(), bytes ? 4 : 1), true,
-                            is_product},
+  const bool is_product = together == 1 && g.plain && g.groups == 1 && g.channels <= kShortProduct;
+  return {DirectConvolution{*weight, filter_panels(g, body.body.type(op.inputs[1]).ndim(), together), true, is_product,
+                            together},
           has_one_channel_a_group(g) ? kSharesNothing : ""};
 }
 
@@ -171,6 +173,7 @@ Verdict winograd_convolution(const StrategyContext& context) {
   if (g.run_channels) return refused(kRaggedChannels);
   if (g.channels % kPanel) return refused("its channels are no multiple of 16");
   const Op& op = body.body.producer_op(found->root);
+  if (body.body.type(op.inputs[1]).dtype != DType::F32) return refused("its filters are stored in 16 bits");
   const std::optional<size_t> weight = filter_weight(body, op, why);
   if (!weight) return refused(why);
   int64_t tile = winograd_cost(g, 4) < winograd_cost(g, 2) ? 4 : 2;

@@ -75,13 +75,6 @@ std::optional<PackedProduct> packed_weight(const StrategyContext& context, const
   return PackedProduct{number, Storage::panels(ndim, k_dim, n_dim, width), width, transposed};
 }
 
-/// Steps of k that the CPU may multiply at once.
-int64_t steps_at_once(const Graph& body, const Op& product) {
-  const auto is_bf16 = [&](ValueId v) { return body.type(v).dtype == DType::BF16; };
-  if (product.kind == OpKind::MatMulInteger) return 4;
-  return is_bf16(product.inputs[0]) && is_bf16(product.inputs[1]) ? 2 : 1;
-}
-
 /// Puts so many steps of k side by side in the panels. Empty, or what stands against that.
 std::string put_together(const KernelBody& body, PackedProduct& packed, int64_t steps) {
   const Parameter& weight = body.kernel.parameters[packed.weight];
@@ -172,6 +165,12 @@ constexpr StrategyRule kRules[] = {
 };
 
 }  // namespace
+
+int64_t steps_at_once(const Graph& body, const Op& contraction) {
+  const auto is_bf16 = [&](ValueId v) { return body.type(v).dtype == DType::BF16; };
+  if (contraction.kind == OpKind::MatMulInteger || contraction.kind == OpKind::ConvInteger) return 4;
+  return is_bf16(contraction.inputs[0]) && is_bf16(contraction.inputs[1]) ? 2 : 1;
+}
 
 std::span<const StrategyRule> product_rules() { return kRules; }
 

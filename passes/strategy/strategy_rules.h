@@ -47,6 +47,9 @@ Verdict library_product(const StrategyContext& context);
 /// Legal for every body but a scatter, a TopK and a selection.
 Verdict plain_loops(const StrategyContext& context);
 
+/// Steps of k, or channels, that kernels multiply at once: four of bytes, two where both operands are bfloat16.
+int64_t steps_at_once(const Graph& body, const Op& contraction);
+
 /// The first strategy of the tables that is legal; else plain loops, with what stood against the others.
 Strategy choose_strategy(const StrategyContext& context);
 /// The strategy of that name, whether or not it would be chosen; else why it is not legal.

@@ -1,7 +1,11 @@
 // A level is had with all of its instructions; the lists are those of the x86-64 psABI that matter to kernels.
 #include "level.h"
 
+#include <algorithm>
+
 #include "failure.h"
+#include "weft/bfloat_pairs.h"
+#include "weft/program.h"
 
 namespace weft {
 
@@ -47,6 +51,14 @@ const LevelProgram& choose_level(std::span<const LevelProgram> programs, const s
   }
   if (chosen == nullptr) fail(kUsage, "--arch %s: this program has %s", wanted.c_str(), names.c_str());
   return *chosen;
+}
+
+bool has_bfloat_products(const LevelProgram& program) {
+  const Executable& executable = *program.executable;
+  const bool has_pairs =
+      executable.has_pairs || std::any_of(executable.variants.begin(), executable.variants.end(),
+                                          [](const Variant& variant) { return variant.executable->has_pairs; });
+  return has_pairs && has_bfloat_dot_product(program.level);
 }
 
 void check_level(const LevelProgram& program) {

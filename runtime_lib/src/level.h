@@ -21,6 +21,9 @@ Level cpu_level();
 /// The program of that level, "" for the best that this CPU has. Throws Failure (usage) where there is none of that
 /// name.
 const LevelProgram& choose_level(std::span<const LevelProgram> programs, const std::string& wanted);
+/// Whether the program multiplies pairs of bfloat16 by AVX512-BF16, whose sums are rounded otherwise than those of
+/// floats.
+bool has_bfloat_products(const LevelProgram& program);
 /// Throws Failure (environment) where this CPU lacks what the program needs.
 void check_level(const LevelProgram& program);
 

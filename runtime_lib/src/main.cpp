@@ -155,23 +155,23 @@ bool is_apart(const Launched& launched, const Options& options) {
 }
 
 /// What tells programs apart that do not work together.
-uint64_t digest_of(const WorldShape& shape, Level level, std::string_view manifest) {  // FNV-1a
+uint64_t digest_of(const WorldShape& shape, const LevelProgram& program, std::string_view manifest) {  // FNV-1a
   uint64_t hash = 14695981039346656037u;
   const auto add = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
-  for (const int64_t n :
-       {int64_t{shape.ranks}, int64_t{shape.streams}, int64_t{shape.signals}, shape.staging_bytes, int64_t(level)})
+  for (const int64_t n : {int64_t{shape.ranks}, int64_t{shape.streams}, int64_t{shape.signals}, shape.staging_bytes,
+                          int64_t(program.level), int64_t{has_bfloat_products(program)}})
     add(uint64_t(n));
   for (const char c : manifest) add(uint8_t(c));
   return hash;
 }
 
 /// A rank of a job on several machines: the memory that ranks share is a copy of its own here.
-int run_apart(const Executable& executable, Level level, const Options& options, ImageFile& file,
+int run_apart(const Executable& executable, const LevelProgram& program, const Options& options, ImageFile& file,
               const WorldShape& shape, const Launched& launched) {
   if (options.link.is_limited()) fail(kUsage, "--link is for ranks that share memory; these have links of their own");
   const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
   World world(shape, memory.data());
-  const Job job{executable.name, digest_of(shape, level, file.manifest()), options.timeout};
+  const Job job{executable.name, digest_of(shape, program, file.manifest()), options.timeout};
   const std::unique_ptr<Relay> relay = open_relay(job, world, launched, options.root);
   world.relay = relay.get();
   const int code = run_process(executable, options, file, world, launched.rank);
@@ -215,7 +215,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
   if (is_apart(*launched, options) && (options.serves || executable.generation != nullptr))
     fail(kUsage, "%s share the memory of one machine",
          options.serves ? "--serve: the ranks of a server" : "the ranks of a program that generates (--no-generate)");
-  if (is_apart(*launched, options)) return run_apart(executable, level.chosen.level, options, file, shape, *launched);
+  if (is_apart(*launched, options)) return run_apart(executable, level.chosen, options, file, shape, *launched);
   World world = join_segment(shape, *launched, options.timeout);
   return run_process(executable, options, file, world, launched->rank);
 }

@@ -91,7 +91,8 @@ static std::string level_json(const LevelChoice& level) {
   std::string names;
   for (const LevelProgram& program : level.programs)
     names += text("%s\"%s\"", names.empty() ? "" : ", ", level_name(program.level));
-  return text(" \"arch\": \"%s\",\n \"archs\": [%s],\n", level_name(level.chosen.level), names.c_str());
+  return text(" \"arch\": \"%s\",\n \"archs\": [%s],\n", level_name(level.chosen.level), names.c_str()) +
+         (has_bfloat_products(level.chosen) ? " \"bf16_products\": true,\n" : "");
 }
 
 std::string info_json(const Executable& executable, const LevelChoice& level, std::string_view manifest) {

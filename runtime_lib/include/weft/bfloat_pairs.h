@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "weft/bytes.h"
+#include "weft/level.h"
 #include "weft/panels.h"
 
 namespace weft {
@@ -27,11 +28,11 @@ struct SumOf<BfloatPair<kDotProduct>> {
   using Type = float;
 };
 
-/// Whether the instruction that sums the products of two bfloat16 may be used. Kernels for levels below AVX-512 give
-/// the results of their level on any CPU.
-inline bool has_bfloat_dot_product() {
-#if defined(__AVX512F__)
-  return __builtin_cpu_supports("avx512bf16");
+/// Whether kernels for a level may use the instruction that sums the products of two bfloat16. Those for levels below
+/// AVX-512 give the results of their level on any CPU.
+inline bool has_bfloat_dot_product([[maybe_unused]] Level level = kLevel) {
+#if defined(__x86_64__)
+  return level == Level::V4 && __builtin_cpu_supports("avx512bf16");
 #else
   return false;
 #endif

@@ -215,6 +215,7 @@ struct Executable {
   std::span<const LengthLimit> limits = {};
   std::span<const LengthDemand> demands = {};
   const Generation* generation = nullptr;
+  bool has_pairs = false;  // some kernel multiplies pairs of bfloat16, with other sums on CPUs with AVX512-BF16
   std::span<const Variant> variants = {};  // small before large; of an executable that has any, only these are said
 };
 

@@ -76,6 +76,21 @@ TEST_CASE("precision: of named contractions; the last line that names one decide
   CHECK(bytes("{proj: fp32, \"*\": fp16}") == 4 * 60);
 }
 
+TEST_CASE("precision: filters are stored in 16 bits where kernels multiply pairs, not for minimal filtering") {
+  const auto bytes = [](int64_t side, const std::string& attributes) {
+    const std::string extents = std::to_string(side) + "," + std::to_string(side);
+    return weight_bytes(plan_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[1,16," + extents +
+                                    "] x) => (y) <float[16,16,3,3] w = random(1, 1.0)> { y = Conv <" + attributes +
+                                    "> (x, w) }",
+                                "weft: 1\nprecision: bf16\n")
+                            .plan);
+  };
+  constexpr int64_t kFilters = 16 * 16 * 9;
+  CHECK(bytes(21, "pads = [1, 1, 1, 1]") == 4 * kFilters);
+  CHECK(bytes(14, "pads = [1, 1, 1, 1]") == 2 * kFilters);
+  CHECK(bytes(56, "strides = [2, 2]") == 2 * kFilters);
+}
+
 TEST_CASE("precision: a product reads a weight that the model stores in 16 bits as it is stored") {
   const auto stored = [](const std::string& type, const std::string& nodes) {
     return "<ir_version: 10, opset_import: [\"\" : 20]> m (float[1,8,128] x) => (float[1,8,160] y) <" + type +

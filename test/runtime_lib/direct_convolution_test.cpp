@@ -85,6 +85,25 @@ TEST_CASE("direct convolution: half of a panel, and a known number of filters") 
   }
 }
 
+TEST_CASE("direct convolution: rows of taps that lie outside of the image") {
+  Team team(2);
+  Numbers numbers(14);
+  for (int i = 0; i < random_cases(60); ++i) {
+    CAPTURE(i);
+    SlidingWindow w{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
+    for (int d = 1; d < 3; ++d) {
+      w.in[d] = pick(numbers, 3, 14), w.taps[d] = pick(numbers, 2, 4), w.dilation[d] = pick(numbers, 1, 12);
+      w.stride[d] = pick(numbers, 1, 2), w.pad[d] = pick(numbers, 0, w.dilation[d] * w.taps[d]);
+      const int64_t reach = (w.taps[d] - 1) * w.dilation[d] + 1;
+      const int64_t after = std::max(reach - w.in[d] - w.pad[d], pick(numbers, 0, reach));
+      w.out[d] = (w.in[d] + w.pad[d] + after - reach) / w.stride[d] + 1;
+    }
+    const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 2), pick(numbers, 1, 9), pick(numbers, 1, 50)};
+    check_convolution<float>(team, w, shape, numbers, 1e-4);
+    check_convolution<double>(team, w, shape, numbers, 1e-12);
+  }
+}
+
 TEST_CASE("direct convolution: images in planes") {
   Team team(3);
   Numbers numbers(13);

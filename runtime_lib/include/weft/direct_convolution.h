@@ -322,6 +322,13 @@ inline void find_first_terms(const SlidingWindow& w, const BorderedImage& image,
   }
 }
 
+/// Some runs of the taps: the first lies `image` elements behind an output's first term, and its filters `panel` behind
+/// the first ones.
+struct TapPart {
+  TapRuns runs;
+  int64_t image, panel;
+};
+
 /// Some images, and how their outputs are cut into items: blocks of outputs, then pairs of panels of all groups.
 template <class T>
 struct ConvolutionItems {
@@ -334,6 +341,7 @@ struct ConvolutionItems {
   const TapRuns runs;
   const int32_t zero;  // of bytes as unsigned ones: what stands for 0
   const int64_t first_of_all, outputs, depth, blocks, panel_groups, grain;
+  const bool has_idle_rows;
 
   ConvolutionItems(const SlidingWindow& w, const Convolution& c, int64_t first_image, int64_t images, int threads,
                    int32_t zero_byte)
@@ -347,12 +355,35 @@ struct ConvolutionItems {
         depth(w.tap_count() * c.channels),
         blocks(block_count(threads)),
         panel_groups((c.filters + kPanels * kPanel - 1) / (kPanels * kPanel)),
-        grain(least_items()) {}
+        grain(least_items()),
+        has_idle_rows(leaves_rows_out()) {}
 
   int64_t count() const { return blocks * shape.groups * panel_groups; }
+  /// The runs of outputs m0 .. m1. For large dilations many rows of taps lie outside of the image: those that do for
+  /// all of these outputs are left out.
+  TapPart part(int64_t m0, int64_t m1) const {
+    if (!has_idle_rows) return {runs, 0, 0};
+    const int64_t top = m0 / window.out[2], bottom = (m1 - 1) / window.out[2], y = top % window.out[1];
+    if (y + bottom - top >= window.out[1]) return {runs, 0, 0};  // of two images
+    const int64_t first = taps_inside(window, 1, y + bottom - top).first, last = taps_inside(window, 1, y).last;
+    TapPart part{runs, first * window.dilation[1] * image.extent[2] * image.channels,
+                 first * window.taps[2] * shape.channels * kPanel};
+    part.runs.total = std::max<int64_t>(0, last - first) * runs.in_row;
+    return part;
+  }
   int64_t first_output(int64_t block) const { return outputs * block / blocks; }
 
  private:
+  /// Whether a fourth of the rows of taps or more lie outside. Sums of bytes begin with what all taps take away.
+  bool leaves_rows_out() const {
+    if (is_byte_quad<T> || window.out[0] * window.taps[0] > 1) return false;
+    int64_t inside = 0;
+    for (int64_t y = 0; y < window.out[1]; ++y) {
+      const TapRange rows = taps_inside(window, 1, y);
+      inside += rows.last - rows.first;
+    }
+    return 4 * inside <= 3 * window.out[1] * window.taps[1];
+  }
   int64_t block_count(int threads) const {
     const int64_t least = (outputs + kMostOutputs - 1) / kMostOutputs;
     const int64_t wanted = threads == 1 ? 1 : 4 * threads;
@@ -406,7 +437,9 @@ void convolve_block(const ConvolutionItems<T>& items, OutputPlace at, const T* x
   for (int64_t t = 0; t < tiles.count; ++t, next.at += next.bytes * steps) {
     const int64_t rows = tiles.size(t), m = items.first_of_all + at.m0;
     out.call_ahead(out.ahead, m, at.n, rows, at.columns);
-    output_tile_of<T, R, P, V>(rows, x, at.first, items.runs, panel, panel_stride, sums, next, start);
+    const TapPart part = items.part(at.m0, at.m0 + rows);
+    output_tile_of<T, R, P, V>(rows, x + part.image, at.first, part.runs, panel + part.panel, panel_stride, sums, next,
+                               start);
     out.put(m, at.n, rows, at.columns, sums, W);
     at.m0 += rows, at.first += rows;
   }

@@ -24,6 +24,18 @@ struct SlidingWindow {
   }
 };
 
+/// The taps first .. last of one dimension that lie inside the input.
+struct TapRange {
+  int64_t first, last;
+};
+constexpr TapRange taps_inside(const SlidingWindow& w, int d, int64_t output) {
+  const int64_t begin = w.at(d, output, 0), step = w.dilation[d];
+  if (begin >= 0 && begin + (w.taps[d] - 1) * step < w.in[d]) return {0, w.taps[d]};  // most, without a division
+  const int64_t first = begin >= 0 ? 0 : std::min(w.taps[d], (-begin + step - 1) / step);
+  const int64_t last = begin >= w.in[d] ? 0 : std::min(w.taps[d], (w.in[d] - 1 - begin) / step + 1);
+  return {first, std::max(first, last)};
+}
+
 /// Groups of `filters` filters over `channels` channels each.
 struct Convolution {
   int64_t batch, groups, channels, filters;

@@ -18,12 +18,13 @@ namespace weftc {
 
 namespace {
 
+// What an executable has kernels for, and what verbs show that neither build nor run one: the same on every machine.
 #if defined(__x86_64__)
-constexpr const char* kDefaultArch = "x86-64-v3";
+constexpr const char *kDefaultArch = "x86-64-v3,x86-64-v4", *kShownArch = "x86-64-v3";
 #elif defined(__aarch64__)
-constexpr const char* kDefaultArch = "aarch64";
+constexpr const char *kDefaultArch = "aarch64", *kShownArch = kDefaultArch;
 #else
-constexpr const char* kDefaultArch = "native";
+constexpr const char *kDefaultArch = "native", *kShownArch = kDefaultArch;
 #endif
 
 /// Levels that are listed together, in the order of their table.
@@ -295,7 +296,8 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
     for (const std::string& arch : options.target.archs) check_cuda_arch(arch);
     return;
   }
-  options.target = host_target_of(given.arch.empty() ? kDefaultArch : given.arch);
+  const bool is_run = verb.flags & (Verb::kBuild | Verb::kVerify | Verb::kTune | Verb::kMany);
+  options.target = host_target_of(!given.arch.empty() ? given.arch : is_run ? kDefaultArch : kShownArch);
   if (!(verb.flags & Verb::kBuild)) options.target = best_here(options.target);
 }
 

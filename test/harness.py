@@ -10,6 +10,7 @@ import fcntl
 import math
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -74,8 +75,17 @@ def run(command, timeout=600, **more):
     return done.returncode, done.stdout, done.stderr
 
 
+def weft_command(*arguments):
+    """The compiler with these arguments. What is compiled for the host is for one level of CPUs unless they say otherwise: the
+    default's two take longer, and are what levels_check.py is about."""
+    compiles = arguments and arguments[0] in ("compile", "verify", "verify-many", "tune")
+    is_said = any(str(word).split("=")[0] in ("--arch", "--target", "-h", "--help") for word in arguments)
+    level = ["--arch", "x86-64-v3"] if compiles and not is_said and platform.machine() == "x86_64" else []
+    return [WEFT, *arguments, *level]
+
+
 def weft(*arguments, **more):
-    return run([WEFT, *arguments], **more)
+    return run(weft_command(*arguments), **more)
 
 
 def need_weft():

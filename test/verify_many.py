@@ -48,7 +48,7 @@ def verify_many(cases, folder, compiler=None, run_args=""):
 def run_once(cases, folder, compiler, run_args):
     listing = folder / "cases.txt"
     listing.write_text("".join("\t".join(map(str, case)).rstrip("\t") + "\n" for case in cases))
-    command = compiler.command("verify-many") if compiler else [harness.WEFT, "verify-many"]
+    command = compiler.command("verify-many") if compiler else harness.weft_command("verify-many")
     command += ["--list", listing, "--jobs", str(harness.JOBS)]
     command += ["--run-args", run_args] if run_args else []
     log = open(folder / "stderr.txt", "a+")

@@ -1,6 +1,6 @@
 """./dev bench attention: one layer of attention beside ONNX Runtime, by the length of its sequence: time and memory.
 
-    attention.py [--threads 1,2] [--rounds 9] [--arch x86-64-v3]
+    attention.py [--threads 1,2] [--rounds 9] [--arch x86-64-v3,x86-64-v4]
 
 softmax(q kT / 8) v with heads of 64 numbers, 12 of them for 1024 tokens, 4 for 4096, 1 for 16384: about as much to multiply
 for each. The table is that of models.py.

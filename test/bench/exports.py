@@ -1,6 +1,6 @@
 """./dev bench exports: the small networks of test/conformance/exports beside ONNX Runtime: time, memory, compile time.
 
-    exports.py [FILE...] [--threads 1,2] [--rounds 9] [--arch x86-64-v3]
+    exports.py [FILE...] [--threads 1,2] [--rounds 9] [--arch x86-64-v3,x86-64-v4]
 
 Batch, lengths and sizes of images are open to their bounds, as applications compile such models; the request is the largest. Networks as small as
 these show what a program takes beside its arithmetic. The table is that of models.py.

@@ -1,6 +1,6 @@
 """./dev bench few_bits: products with weights of 4 and 8 bits beside ONNX Runtime's MatMulNBits.
 
-    few_bits.py [--threads 1,2] [--rounds 9] [--arch x86-64-v3]
+    few_bits.py [--threads 1,2] [--rounds 9] [--arch x86-64-v3,x86-64-v4]
 
 A feed-forward layer as decoders have them, 2048 numbers wide and 5632 inside, weights in blocks of 32, for some rows. Where the name ends
 in `int8`, the model lets its runtime round the first operand to 8 bits (accuracy_level 4): ONNX Runtime does so, Weft does not.

@@ -1,6 +1,6 @@
 """./dev bench models: whole networks beside ONNX Runtime and OpenVINO: time, memory, size, compile time.
 
-    models.py [FILE...] [--threads 1,2] [--rounds 9] [--arch x86-64-v3] [--precision fp32] [--dim N=1 ...] [--chart FILE.svg]
+    models.py [FILE...] [--threads 1,2] [--rounds 9] [--arch x86-64-v3,x86-64-v4] [--precision fp32] [--dim N=1 ...] [--chart FILE.svg]
 
 Without files: what networks/make.py exports, which needs PyTorch, installed into build/ the first time. Dimensions without a
 number are 1, or what --dim says. Results are compared first. All sides are timed in turns, every second round backwards; a
@@ -214,7 +214,7 @@ def main(words=None, files=None, request=request):
     arguments.add_argument("files", nargs="*", type=pathlib.Path)
     arguments.add_argument("--threads", default="1,2")
     arguments.add_argument("--rounds", type=int, default=9)
-    arguments.add_argument("--arch", default="x86-64-v3")
+    arguments.add_argument("--arch", default="x86-64-v3,x86-64-v4")
     arguments.add_argument("--precision", default="fp32", choices=("fp32", "bf16", "fp16"))
     arguments.add_argument("--dim", action="append", default=[])
     arguments.add_argument("--chart", type=pathlib.Path)

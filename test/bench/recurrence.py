@@ -2,7 +2,7 @@
 ONNX Runtime.
 
     recurrence.py [--rows lstm,gru,control] [--threads 1,2] [--hidden 128,512] [--batch 1,8,32] [--rounds 15]
-                  [--arch x86-64-v3]
+                  [--arch x86-64-v3,x86-64-v4]
 
 Both are timed in turns, every second round backwards. A time is the median of a round's iterations; a ratio is ours / theirs
 within one round, of which the table has the median over rounds with its 95 % interval (order statistics). The results are
@@ -197,7 +197,7 @@ def main():
     arguments.add_argument("--hidden", default="128,512")
     arguments.add_argument("--batch", default="1,8,32")
     arguments.add_argument("--rounds", type=int, default=15)
-    arguments.add_argument("--arch", default="x86-64-v3")
+    arguments.add_argument("--arch", default="x86-64-v3,x86-64-v4")
     options = arguments.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     load = Load()

@@ -52,6 +52,15 @@ TEST_CASE("what is missing, unknown or malformed is a usage error") {
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--arch", "aarch64,x86-64-v3"}).exit_code == kUsage);
 }
 
+#if defined(__x86_64__)
+TEST_CASE("an executable has two levels of CPUs, what is shown the lower one, on every machine") {
+  CHECK(parse({"compile", "m.onnx", "-o", "p"}).options.target.archs ==
+        std::vector<std::string>{"x86-64-v3", "x86-64-v4"});
+  CHECK(parse({"explain", "m.onnx"}).options.target.archs == std::vector<std::string>{"x86-64-v3"});
+  CHECK(parse({"verify", "m.onnx"}).options.target.archs.size() == 1);
+}
+#endif
+
 TEST_CASE("archs bring their vector width") {
   CHECK(host_target({"x86-64-v3"}).vector_floats == 8);
   CHECK(host_target({"x86-64-v4"}).vector_floats == 16);

@@ -35,7 +35,7 @@ def text_of(path):
 
 
 def command(model, best, *flags):
-    return [harness.WEFT, "tune", model, "--schedule", FOLDER / "user.yaml", "-o", best, *flags]
+    return harness.weft_command("tune", model, "--schedule", FOLDER / "user.yaml", "-o", best, *flags)
 
 
 def compiles(name, model, best):

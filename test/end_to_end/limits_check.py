@@ -61,7 +61,7 @@ def cost_of(*arguments):
     """Runs weft and measures it with the compilers it starts."""
     start, ended, peaks = time.monotonic(), threading.Event(), [0]
     process = subprocess.Popen(
-        [str(part) for part in (harness.WEFT, *arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        [str(part) for part in harness.weft_command(*arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     watcher = threading.Thread(target=watch_memory, args=(process.pid, ended, peaks))
     watcher.start()
     output = process.stdout.read()

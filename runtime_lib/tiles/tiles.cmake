@@ -1,11 +1,10 @@
-# tiles.cpp for each level of CPUs, as parts of weft_runtime. Debug builds are those of sanitizers' tests, which compile
-# programs for the level that stands without --arch.
+# tiles.cpp for each level of CPUs, as parts of weft_runtime; WEFT_TILE_ARCHS: for some of them only.
 include(${CMAKE_CURRENT_LIST_DIR}/../kernel_options.cmake)
 set(weft_tile_archs generic)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(weft_tile_archs x86-64 x86-64-v2 x86-64-v3 x86-64-v4)
-  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
-    set(weft_tile_archs x86-64-v3)
+  if(WEFT_TILE_ARCHS)
+    set(weft_tile_archs ${WEFT_TILE_ARCHS})
   endif()
 endif()
 foreach(arch IN LISTS weft_tile_archs)

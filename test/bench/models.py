@@ -112,7 +112,10 @@ class Contest:
     """One model, compiled and in the other runtimes, and a request."""
 
     def __init__(self, path, inputs, dims, flags):
-        self.name, self.folder, self.path, self.inputs = path.stem, FOLDER / path.stem, path, inputs
+        graph = onnx.load(path, load_external_data=False).graph
+        self.is_quantized = any(node.op_type == "QuantizeLinear" for node in graph.node)
+        self.name, self.folder, self.path = path.stem, FOLDER / path.stem, path
+        self.inputs = {value.name: inputs[value.name] for value in graph.input if value.name in inputs}
         self.folder.mkdir(parents=True, exist_ok=True)
         self.program = self.folder / "program"
         start, self.compiling = time.perf_counter(), [*flags, *(f"--dim={dim}" for dim in dims)]
@@ -122,8 +125,6 @@ class Contest:
         for number, (name, array) in enumerate(self.inputs.items()):
             np.save(self.folder / f"{number}.npy", array)
             self.flags += ["--input", f"{name}={self.folder / str(number)}.npy"]
-        nodes = onnx.load(path, load_external_data=False).graph.node
-        self.is_quantized = any(node.op_type == "QuantizeLinear" for node in nodes)
 
     def difference(self):
         """The largest one, over the largest element of its result, to ONNX Runtime without its fusions, some of which round."""

@@ -12,6 +12,7 @@ static int run_nothing(const Options&) { return 0; }
 static constexpr Verb kVerbs[] = {
     {"compile", "", Verb::kModel | Verb::kBuild, run_nothing},
     {"verify", "", Verb::kModel | Verb::kVerify, run_nothing},
+    {"explain", "", Verb::kModel | Verb::kExplain, run_nothing},
 };
 
 static CommandLine parse(std::vector<const char*> arguments) {

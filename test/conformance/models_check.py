@@ -23,7 +23,9 @@ DIMS = {
 }
 
 # Rounding to 8 bits of a value that lies in the middle goes either way: one step of the output's scale is 0.05 of it.
-TOLERANCES = {"qdq_multi_consumer": "--tolerance=0.06"}
+# magika's first norm takes a variance of 1.2e-5 as the difference of mean squares of 0.49: by the order in which fp32 adds up, it is
+# off by 0.2 to 5 %, ONNX Runtime's too.
+TOLERANCES = {"qdq_multi_consumer": "--tolerance=0.06", "magika_standard_v3_3": "--tolerance=0.03"}
 
 
 # Language models and an image model that a user would try first: for these a refusal is a failure too.

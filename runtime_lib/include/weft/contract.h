@@ -120,11 +120,11 @@ class RowCursor<R, EvenRows<T, Step>> {
   }
   [[gnu::always_inline]] T at(int r, int64_t i) const {
     const int behind = r % kRowsOfPointer;
-    return (at_[r / kRowsOfPointer] + (behind == 3 ? three_rows_ : behind * row_))[i * step_];
+    return (at_[r / kRowsOfPointer] + (behind == 3 ? three_rows_ : behind * row_))[distance(i)];
   }
   [[gnu::always_inline]] void advance(int64_t steps) {
 #pragma GCC unroll 16
-    for (int p = 0; p < kPointers; ++p) at_[p] += steps * step_;
+    for (int p = 0; p < kPointers; ++p) at_[p] += distance(steps);
     // Else g++ keeps the sum of each distance with each step of a round, and these do not fit into registers either.
     if constexpr (kRowsOfPointer > 1) asm("" : "+r"(row_), "+r"(three_rows_));
   }
@@ -136,6 +136,13 @@ class RowCursor<R, EvenRows<T, Step>> {
   static constexpr int kRowsOfPointer = 1;
 #endif
   static constexpr int kPointers = (R + kRowsOfPointer - 1) / kRowsOfPointer;
+  /// Of neighbouring steps g++ takes the empty step_ for one that nobody has written.
+  [[gnu::always_inline]] int64_t distance(int64_t steps) const {
+    if constexpr (std::is_same_v<Step, UnitStep>)
+      return steps;
+    else
+      return steps * step_;
+  }
   const T* at_[kPointers];
   int64_t row_, three_rows_;
   Step step_;

@@ -78,16 +78,16 @@ struct WinogradTiles {
 
   const SlidingWindow& window;
   const Convolution& shape;
-  const int64_t rows, columns, count, block, filter_groups;
+  const int64_t rows, columns, count, filter_groups, block;
 
-  WinogradTiles(const SlidingWindow& w, const Convolution& c)
+  WinogradTiles(const SlidingWindow& w, const Convolution& c, int threads)
       : window(w),
         shape(c),
         rows((w.out[1] + M - 1) / M),
         columns((w.out[2] + M - 1) / M),
         count(c.batch * rows * columns),
-        block(tiles_of_a_block()),
-        filter_groups((c.filters + kWidth - 1) / kWidth) {}
+        filter_groups((c.filters + kWidth - 1) / kWidth),
+        block(tiles_of_a_block(threads)) {}
 
   /// Elements of one point of a block of tiles, of all its points, and of one point of its products.
   int64_t line() const { return block * shape.channels + kGap; }
@@ -101,11 +101,14 @@ struct WinogradTiles {
   Place place(int64_t tile) const { return {tile / columns % rows * M, tile % columns * M, tile / (rows * columns)}; }
 
  private:
-  /// As many as fit into the second cache, but enough to be worth reading the filters for.
-  int64_t tiles_of_a_block() const {
+  /// As many as fit into the second cache, but enough to be worth reading the filters for; fewer where threads would
+  /// have nothing to do.
+  int64_t tiles_of_a_block(int threads) const {
     constexpr int64_t kCache = int64_t{1} << 19, kLeast = 64, kMost = 128;
-    const int64_t fitting = kCache / (kPoints * shape.channels * int64_t{sizeof(T)});
-    const int64_t blocks = (count + std::clamp(fitting, kLeast, kMost) - 1) / std::clamp(fitting, kLeast, kMost);
+    const int64_t most = std::clamp(kCache / (kPoints * shape.channels * int64_t{sizeof(T)}), kLeast, kMost);
+    const int64_t wanted = (threads + filter_groups - 1) / filter_groups;
+    const int64_t useful = std::max<int64_t>(1, count / OutputTile<T>::kRows);
+    const int64_t blocks = std::max((count + most - 1) / most, std::min(wanted, useful));
     return (count + blocks - 1) / blocks;
   }
 };
@@ -222,7 +225,7 @@ WEFT_ONE_COPY void winograd_all(Team& team, const SlidingWindow& window, const C
                                 const T* filters, const TilePut<T>& put) {
   using Tiles = WinogradTiles<T, M>;
   if (c.batch * window.out_count() == 0) return;  // a rank without rows
-  const Tiles tiles(window, c);
+  const Tiles tiles(window, c, team.threads());
   const int64_t at_a_time = std::min(tiles.count, tiles.block * team.threads());
   const Scratch<T> points((at_a_time + tiles.block - 1) / tiles.block * tiles.block_points()), zeros(c.channels);
   std::fill_n(zeros.get(), c.channels, T(0));

@@ -23,9 +23,10 @@ function(weft_use_mpi name)
   target_link_libraries(${name} PRIVATE MPI::MPI_CXX)
 endfunction()
 
-# The program once more, with the kernels that gain by it for another level, as one object. All of its symbols but the program's, which
-# levels.cpp knows by its level, are its own: of functions that two objects have, such as those of templates, a linker
-# takes the first it meets.
+# The program once more, with the kernels that gain by it for another level, as one object. All of its symbols but the
+# program's, which levels.cpp knows by its level, are its own: of functions that two objects have, such as those of
+# templates, a linker takes the first it meets. Which kernels gain by it is said by is_level_file in backend/toolchain.cpp
+# as well, for executables.
 function(weft_level name arch base)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "SOURCES")
   set(kernels ${arg_SOURCES})

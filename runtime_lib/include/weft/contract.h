@@ -277,7 +277,8 @@ inline void put_row(int64_t m, int64_t n, int64_t columns, const T* sums, Put& p
     put(m, n, columns, sums);
 }
 
-/// put_row, where the number of columns of all panels together is known when this is compiled; 0: it is not.
+/// put_row, where the number of columns of all panels together is known when this is compiled; 0: it is not. The last
+/// panel alone may be a part of one.
 template <int64_t kColumns, class T, class Put>
 inline void put_columns(int64_t m, int64_t n, int64_t columns, const T* sums, Put& put) {
   constexpr int64_t kTail = kColumns % kPanel;

@@ -360,7 +360,8 @@ struct ConvolutionItems {
 
   int64_t count() const { return blocks * shape.groups * panel_groups; }
   /// The runs of outputs m0 .. m1. For large dilations many rows of taps lie outside of the image: those that do for
-  /// all of these outputs are left out.
+  /// all of these outputs are left out. The lowest of
+  /// these rows of outputs has the first row of taps inside, the highest one the last.
   TapPart part(int64_t m0, int64_t m1) const {
     if (!has_idle_rows) return {runs, 0, 0};
     const int64_t top = m0 / window.out[2], bottom = (m1 - 1) / window.out[2], y = top % window.out[1];

@@ -45,7 +45,7 @@ class ContractionWriter {
 
   // One for each strategy, which has found it legal.
   Statements packed();
-  Statements strided();
+  Statements strided(const StridedProduct& strategy);
   Statements direct_convolution(const DirectConvolution& strategy);
   Statements winograd_convolution(const WinogradConvolution& strategy);
   Statements channel_convolution(const ChannelConvolution& strategy);

@@ -78,7 +78,8 @@ std::string int_literal(int64_t value, DType dtype) {
 KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diags, KernelUse use)
     : KernelBody(kernel, plan.places[kernel.place.index].mesh.size()), plan(plan), diags_(diags), use_(use) {
   using Kind = Argument::Kind;
-  for (Kind kind : {Kind::Team, Kind::Peers, Kind::Invocation, Kind::Trip}) names.reserve(argument_name({kind}));
+  for (Kind kind : {Kind::Team, Kind::Peers, Kind::Invocation, Kind::Trip, Kind::Panels})
+    names.reserve(argument_name({kind}));
   names.reserve(argument_parameter({Kind::Invocation}));
   if (!group().empty()) names.reserve("ranks"), names.reserve("p");  // of the table of peers' copies
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
@@ -193,6 +194,8 @@ std::string KernelContext::argument_name(const Argument& argument) const {
       return "trip";
     case Argument::Kind::Indices:
       return check_names_.at(argument.number);
+    case Argument::Kind::Panels:
+      return "kept_panels";
   }
   return "";
 }
@@ -234,6 +237,8 @@ const char* argument_type(const TargetDialect& dialect, Argument::Kind kind) {
       return "uint32_t ";
     case Argument::Kind::Indices:
       return "weft::IndexCheck ";
+    case Argument::Kind::Panels:
+      return "weft::KeptPanels& ";
   }
   return "";
 }

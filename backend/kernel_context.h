@@ -27,7 +27,7 @@ std::string int_literal(int64_t value, DType dtype);
 
 /// An argument of an emitted kernel that is no operand of it.
 struct Argument {
-  enum class Kind : uint8_t { Team, Peers, Chunk, Coordinate, Extent, Invocation, Trip, Indices };
+  enum class Kind : uint8_t { Team, Peers, Chunk, Coordinate, Extent, Invocation, Trip, Indices, Panels };
   Kind kind;
   int number = -1;  // Chunk, Coordinate: axis of the kernel's mesh; Extent: of Kernel::extents; Indices: the op
   auto operator<=>(const Argument&) const = default;

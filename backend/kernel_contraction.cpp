@@ -337,7 +337,7 @@ Statements ContractionWriter::packed() {
   return is_shared ? shared_panels() : panels_of_batch();
 }
 
-Statements ContractionWriter::strided() {
+Statements ContractionWriter::strided(const StridedProduct& strategy) {
   const Shape s = extents();
   const IndexList lead = start_batch(s);
   const IndexDims extents = context_.extents(op_.inputs[1]);
@@ -348,11 +348,19 @@ Statements ContractionWriter::strided() {
     b = array_site(op_.inputs[1], index, "b_columns");
   lines_.push_back(contraction_text(s));
   rows_of_batch(s, lead);
-  lines_.push_back("const auto " + names_.columns + " = [&](" + any_batch() + ") { return weft::Unpacked<" +
-                   std::string(type()) + ">{" + address(*b, {names_.n, "k"}) + ", " +
-                   stride_of(b->offset, names_.n).coefficient.text() + ", " +
-                   stride_of(b->offset, "k").coefficient.text() + "}; };");
-  return batch_call(s, "contract_batch", names_.columns);
+  const std::string columns = "weft::Unpacked<" + std::string(type()) + ">{" + address(*b, {names_.n, "k"}) + ", " +
+                              stride_of(b->offset, names_.n).coefficient.text() + ", " +
+                              stride_of(b->offset, "k").coefficient.text() + "}";
+  const std::string head = " = [&](" + any_batch() + ") { return ";
+  if (!strategy.kept_bytes) {
+    lines_.push_back("const auto " + names_.columns + head + columns + "; };");
+    return batch_call(s, "contract_batch", names_.columns);
+  }
+  const Argument kept{Argument::Kind::Panels};
+  context_.need(kept);
+  lines_.push_back("const auto " + names_.panels + head + "weft::keep_panels(" + context_.argument_name(kept) + ", " +
+                   columns + ", " + names_.extents + ".n, " + names_.extents + ".k); };");
+  return batch_call(s, "contract_packed_batch", names_.panels);
 }
 
 /// The rows of the first operand with `together` elements of k side by side: where it lies so, else an array.
@@ -407,8 +415,8 @@ Statements write_body(KernelContext& context, const BlockProduct& strategy, Writ
   return ContractionWriter(context).block_product(strategy);
 }
 
-Statements write_body(KernelContext& context, const StridedProduct&, Writer<StridedProduct>) {
-  return ContractionWriter(context).strided();
+Statements write_body(KernelContext& context, const StridedProduct& strategy, Writer<StridedProduct>) {
+  return ContractionWriter(context).strided(strategy);
 }
 
 }  // namespace weftc

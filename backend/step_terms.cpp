@@ -123,6 +123,8 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
       return dialect_of(plan_.target).words.invocation_of_rank;
     case Argument::Kind::Trip:
       return trip_number(loops_);
+    case Argument::Kind::Panels:
+      return panels_.at(launch.kernel.index);
     case Argument::Kind::Indices: {
       const Op& op = kernel.body.op(OpId{static_cast<uint32_t>(argument.number)});
       const std::string node = string_literal(node_of(plan_, kernel, step, op));
@@ -171,8 +173,14 @@ std::string StepTerms::first_row(const std::string& whole, const Operand& operan
 std::string StepTerms::pointer(BufferId id, const std::string& first) const {
   if (shared_ && id == shared_->iteration) return "&" + trip_variable(loops_);
   if (shared_ && shared_->rows->own.contains(id))
-    return shared_->is_chain() ? names_.buffers[id.index] + ".get()" : own_name(id);
+    return !shared_->is_chain() ? own_name(id) : names_.buffers[id.index] + (replaced(id) ? "" : ".get()");
   return first_row("r[" + handle(id, first) + "]", {id, {}});
+}
+
+BufferId StepTerms::replaced(BufferId id) const {
+  for (const Program& program : plan_.programs)
+    if (program.positions[id.index].kind == Position::Kind::OfThread) return program.positions[id.index].of;
+  return {};
 }
 
 std::string StepTerms::pointer(const Operand& operand) const {

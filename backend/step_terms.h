@@ -50,6 +50,8 @@ class StepTerms {
   std::string pointer(BufferId buffer, const std::string& first = "") const;
   /// The variable of a buffer of which each thread has its own.
   std::string own_name(BufferId buffer) const { return "own." + names_.buffers[buffer.index]; }
+  /// The buffer of a chain in whose memory this one lies, if it does.
+  BufferId replaced(BufferId buffer) const;
   /// "*r[batch] * 4": a length of the request, as the rank knows it; nothing of one that a step makes, and where steps
   /// are issued by a host that does not hold it.
   std::optional<std::string> length(const Length& length, PlaceId place) const;
@@ -77,6 +79,7 @@ class StepTerms {
   std::vector<TimeLoop> times_;
   int loops_ = 0;                             // Loops around the statement
   const LoopStep* shared_ = nullptr;          // the Loop around it whose rows threads share
+  std::map<uint32_t, std::string> panels_;    // that threads keep in a chain, by kernel
   std::map<uint32_t, KernelText> functions_;  // device: what loops over chunks call, by kernel
 
  private:

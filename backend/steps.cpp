@@ -525,6 +525,30 @@ static std::vector<std::string> block_of_rows(const SharedRows& rows) {
   return lines;
 }
 
+/// What a thread has for its blocks of rows: memory between kernels, and panels that it keeps.
+StepText::Lines StepText::memory_of_thread(const LoopStep& kernels) {
+  Lines lines, replacing;
+  for (const BufferId id : kernels.rows->own) {
+    const std::string type = memory_type(plan_.buffer(id).type.dtype), &name = names_.buffers[id.index];
+    if (const BufferId other = replaced(id))
+      replacing.push_back(type + "* const " + name + " = " + pointer(other) + ";  // which is read no more");
+    else
+      lines.push_back("const weft::Scratch<" + type + "> " + name + "(" +
+                      std::to_string(block_elements(plan_, *kernels.rows, id)) + ");");
+  }
+  append(lines, replacing);
+  panels_.clear();
+  for (const Step& inner : kernels.body) {
+    const auto* launch = std::get_if<LaunchStep>(&inner.what);
+    const int64_t bytes = launch ? kept_bytes_of(plan_.kernel(launch->kernel).strategy) : 0;
+    if (!bytes || panels_.contains(launch->kernel.index)) continue;
+    const std::string name = names_.taken.unique(names_.kernels[launch->kernel.index] + "_panels");
+    panels_[launch->kernel.index] = name;
+    lines.push_back("weft::KeptPanels " + name + "(" + std::to_string(bytes) + ");");
+  }
+  return lines;
+}
+
 /// Each thread goes through all kernels for a block of rows, as one step.
 StepText::Lines StepText::chain(const Step& s, const LoopStep& kernels) {
   shared_ = &kernels;
@@ -534,9 +558,7 @@ StepText::Lines StepText::chain(const Step& s, const LoopStep& kernels) {
   lines.push_back(
       "// No row needs another one: a thread takes a block of them through all kernels, then the next block.");
   lines.push_back("r.team().parallel(" + std::to_string(blocks) + ", 1, [&](int64_t begin, int64_t end) {");
-  for (const BufferId id : kernels.rows->own)
-    lines.push_back("  const weft::Scratch<" + std::string(memory_type(plan_.buffer(id).type.dtype)) + "> " +
-                    names_.buffers[id.index] + "(" + std::to_string(block_elements(plan_, *kernels.rows, id)) + ");");
+  for (const std::string& line : memory_of_thread(kernels)) lines.push_back("  " + line);
   if (takes_team(kernels)) lines.push_back("  weft::Team& alone = weft::Team::alone();");
   lines.push_back("  for (int64_t block = begin; block < end; ++block) {");
   for (const std::string& line : block_of_rows(*kernels.rows)) lines.push_back("    " + line);

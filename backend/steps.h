@@ -46,6 +46,7 @@ class StepText : private StepTerms {
   Lines loop(const Step& step, const LoopStep& loop);
   Lines shared_loop(const Step& step, const LoopStep& loop);
   Lines chain(const Step& step, const LoopStep& kernels);
+  Lines memory_of_thread(const LoopStep& kernels);
   bool takes_team(const LoopStep& loop) const;
   std::string trip_head(const LoopStep& loop) const;
   /// `r.step({...}, [&] { body });` around statements.

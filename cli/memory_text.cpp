@@ -203,6 +203,18 @@ int64_t weight_bytes(const Plan& plan) {
   return bytes;
 }
 
+/// "    products keep up to 20.0 KiB of panels ..", "" where there are none.
+static std::string kept_text(const Plan& plan) {
+  int64_t most = 0;
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& step) {
+      const auto* loop = std::get_if<LoopStep>(&step.what);
+      if (loop && loop->is_chain()) most = std::max(most, kept_bytes(plan, *loop));
+    });
+  return most ? format("    products keep up to {} of panels from one block of rows to the next\n", bytes_text(most))
+              : "";
+}
+
 std::string memory_text(const Plan& plan) {
   const PlanMemory memory(plan);
   std::string text;
@@ -214,6 +226,7 @@ std::string memory_text(const Plan& plan) {
                program.ranks.size() == 1 ? "" : "each of ", ranks_text(program.ranks), bytes_text(program.own_bytes),
                threads, bytes_text(program.window_bytes), bytes_text(weight_bytes(plan)));
     for (const MemoryKind kind : memories_of(program)) text += peak_text(memory, memory.peak(program, kind), kind);
+    if (program.thread_bytes) text += kept_text(plan);
   }
   return text;
 }

@@ -38,7 +38,7 @@ struct Buffer {
 inline constexpr int64_t kBufferAlign = 256;
 
 /// Where a buffer lies: at the start of its memory, behind another one, or where another one lies (P7); or in memory of
-/// each thread, which the Plan counts from the end of the rank's own.
+/// each thread, which the Plan counts from the end of the rank's own, and where another one may lie too.
 struct Position {
   enum class Kind : uint8_t { Absent, Start, EndOf, SameAs, OfThread };
   Kind kind = Kind::Absent;

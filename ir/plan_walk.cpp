@@ -82,6 +82,14 @@ int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId buffer
   return elements;
 }
 
+int64_t kept_bytes(const Plan& plan, const LoopStep& chain) {
+  int64_t bytes = 0;
+  for (const Step& step : chain.body)
+    if (const auto* launch = std::get_if<LaunchStep>(&step.what))
+      bytes += kept_bytes_of(plan.kernel(launch->kernel).strategy);
+  return bytes;
+}
+
 ValueId parameter_value(const Graph& body, size_t parameter) {
   const size_t inputs = body.inputs().size();
   return parameter < inputs ? body.inputs()[parameter] : body.outputs()[parameter - inputs].value;

@@ -51,6 +51,8 @@ const RowWords& row_words(size_t axis, size_t axes);
 std::optional<size_t> row_axis(const SharedRows& rows, const Length& length);
 /// Elements from the first to the last one that a block of rows has of a buffer.
 int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId buffer);
+/// Panels that the kernels of a chain keep from one block of rows to the next.
+int64_t kept_bytes(const Plan& plan, const LoopStep& chain);
 
 /// The value of a kernel's body that a parameter is: an input, or an output.
 ValueId parameter_value(const Graph& body, size_t parameter);

@@ -25,6 +25,7 @@ struct ParameterText {
   std::string operator()(const PackedProduct& s) const {
     return format(" panels {}", s.width) + (s.together == 2 ? " of pairs" : "");
   }
+  std::string operator()(const StridedProduct& s) const { return s.kept_bytes ? ", keeps panels" : ""; }
   std::string operator()(const BlockProduct& s) const { return format(" of {} bits", s.bits); }
   std::string operator()(const DirectConvolution& s) const {
     return (s.is_product ? " as a product" : s.together == 2 ? " of pairs" : "") + image_text(s.copies_image);
@@ -61,6 +62,11 @@ std::vector<PackedWeight> packed_weights_of(const Strategy& strategy) {
           return {};
       },
       strategy);
+}
+
+int64_t kept_bytes_of(const Strategy& strategy) {
+  const auto* product = std::get_if<StridedProduct>(&strategy);
+  return product ? product->kept_bytes : 0;
 }
 
 bool has_pairs(const Strategy& strategy) {

@@ -55,9 +55,13 @@ struct PackedProduct {
   /// Steps of k that lie side by side and are multiplied at once: four of bytes, two where both operands are bfloat16.
   int64_t together = 1;
 };
-/// Host: the second operand is brought into panels each time, a few columns at once.
+/// Host: the second operand is brought into panels each time, a few columns at once; or as a whole, and the thread
+/// keeps the panels for the blocks of rows that follow.
 struct StridedProduct {
   static constexpr const char* kName = "strided-product";
+  int64_t kept_bytes = 0;  // of those panels; 0: none are kept
+  size_t kept = 0;         // the parameter that they are made of
+  bool operator==(const StridedProduct&) const = default;
 };
 /// Host: the second operand is a weight of few bits, packed in panels of `width` columns when the executable is built;
 /// its terms lie like its words (weft/block_product.h).
@@ -216,6 +220,8 @@ struct PackedWeight {
 /// None for strategies that read their operands as they lie. Strategies with a packing have fields `weight` and
 /// `packing`.
 std::vector<PackedWeight> packed_weights_of(const Strategy& strategy);
+/// Memory that each thread keeps for the strategy from one launch to the next.
+int64_t kept_bytes_of(const Strategy& strategy);
 
 /// Whether the strategy multiplies pairs of bfloat16.
 bool has_pairs(const Strategy& strategy);

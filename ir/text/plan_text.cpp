@@ -99,7 +99,7 @@ std::string position_text(const Plan& plan, const Position& position) {
     case Position::Kind::SameAs:
       return "same as " + plan.buffer(position.of).name;
     case Position::Kind::OfThread:
-      return "of each thread";
+      return position.of ? "of each thread, same as " + plan.buffer(position.of).name : "of each thread";
   }
   return "";
 }

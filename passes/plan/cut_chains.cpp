@@ -49,7 +49,10 @@ class ChainCutter {
       for_each_step(block.steps, [&](Step& step) {
         auto* loop = std::get_if<LoopStep>(&step.what);
         if (!loop || !loop->is_chain()) return;
-        for (RowLaunch& launch : row_launches(plan_, draft_.module, *loop)) launches.push_back(std::move(launch));
+        for (RowLaunch& launch : row_launches(plan_, draft_.module, *loop)) {
+          launch.kept = panels_to_keep(*loop->rows, launch);
+          launches.push_back(std::move(launch));
+        }
       });
     give_rows(draft_, std::move(launches));
   }
@@ -287,6 +290,44 @@ class ChainCutter {
       return (dtype == DType::F32 || dtype == DType::F64) &&
              body.load_of(operand, IndexList(body.dims(operand).size())).has_value();
     });
+  }
+
+  /// The panels of a product's second operand, if the blocks of rows that follow each other have the same one: a matrix
+  /// that no kernel of the chain makes.
+  StridedProduct panels_to_keep(const SharedRows& rows, const RowLaunch& launch) const {
+    if (rows.axes.back().in_one_block()) return {};
+    const Kernel kernel = with_rows(draft_, launch);
+    if (!std::holds_alternative<StridedProduct>(kernel.strategy)) return {};
+    const KernelBody body(kernel, plan_.places[kernel.place.index].mesh.size());
+    const ValueId columns = body.body.producer_op(contraction_of(body.body)).inputs[1];
+    const Dims dims = body.dims(columns);
+    const std::optional<Load> load = body.load_of(columns, matrix_of_block(rows, launch, columns, dims));
+    const bool has_own = launch.rows.back()[columns.index].has_rows();
+    if (!load || has_own || depends_on_matrix(load->offset, dims) ||
+        rows.own.contains(launch.launch->operands[load->parameter].buffer))
+      return {};
+    const int64_t elements = round_up_to(dims.back(), plan_.target.panel_width) * dims[dims.size() - 2];
+    return {elements * dtype_bytes(body.body.type(columns).dtype), load->parameter};
+  }
+
+  /// The first element of a matrix of those that a block of rows takes.
+  static IndexList matrix_of_block(const SharedRows& rows, const RowLaunch& launch, ValueId value, const Dims& dims) {
+    IndexList index(dims.size());
+    for (size_t d = 0; d + 2 < dims.size(); ++d) {
+      int64_t extent = dims[d];
+      for (size_t a = 0; a < rows.axes.size(); ++a)
+        if (const ValueRows& own = launch.rows[a][value.index]; own.has_rows() && own.state.dim == static_cast<int>(d))
+          extent = rows.axes[a].block * own.state.block;
+      index[d] = index_variable(matrix_variable(d), extent);
+    }
+    return index;
+  }
+  static std::string matrix_variable(size_t dim) { return "matrix" + std::to_string(dim); }
+
+  static bool depends_on_matrix(const IndexExpr& offset, const Dims& dims) {
+    for (size_t d = 0; d + 2 < dims.size(); ++d)
+      if (!(substitute(offset, matrix_variable(d), 0) == offset)) return true;
+    return false;
   }
 
   PlanDraft& draft_;

@@ -6,6 +6,7 @@
 #include "ir/base/check.h"
 #include "passes/plan/live_ranges.h"
 #include "passes/plan/plan_parts.h"
+#include "passes/plan/update_loops.h"
 
 namespace weftc {
 
@@ -51,14 +52,45 @@ class BufferPlanner {
     for_each_step(steps, [&](const Step& step) {
       const auto* loop = std::get_if<LoopStep>(&step.what);
       if (!loop || !loop->is_chain()) return;
-      int64_t end = 0;
-      for (const BufferId own : loop->rows->own) {
-        if (!holds(plan_, program, plan_.buffer(own).place)) continue;
-        program.positions[own.index] = {Position::Kind::OfThread, {}, program.own_bytes + end};
-        end += plan_.buffer(own).bytes;
-      }
-      program.thread_bytes = std::max(program.thread_bytes, end);
+      program.thread_bytes = std::max(program.thread_bytes, place_chain(program, *loop) + kept_bytes(plan_, *loop));
     });
+  }
+
+  /// Places what the kernels of a chain make, in their order: where something of the same size lies that is read no
+  /// more, or is read by the element as the other one is written; else behind all others. The bytes of all.
+  int64_t place_chain(Program& program, const LoopStep& chain) const {
+    std::vector<BufferId> held;  // what lies at each place now
+    int64_t end = 0;
+    for (const Step& step : chain.body)
+      for (const Access& access : step.accesses) {
+        const BufferId own = access.buffer;
+        const bool is_first =
+            chain.rows->own.contains(own) && program.positions[own.index].kind == Position::Kind::Absent;
+        if (!is_first || !holds(plan_, program, plan_.buffer(own).place)) continue;
+        const auto dead = std::find_if(held.begin(), held.end(),
+                                       [&](BufferId other) { return may_replace(chain, step, other, own); });
+        Position& position = program.positions[own.index];
+        if (dead != held.end()) {
+          position = {Position::Kind::OfThread, *dead, program.positions[dead->index].offset};
+          *dead = own;
+          continue;
+        }
+        position = {Position::Kind::OfThread, {}, program.own_bytes + end};
+        end += plan_.buffer(own).bytes;
+        held.push_back(own);
+      }
+    return end;
+  }
+
+  /// Whether `next`, which `step` is the first to write, may lie where `old` does: no step behind it reads `old`.
+  bool may_replace(const LoopStep& chain, const Step& step, BufferId old, BufferId next) const {
+    if (plan_.buffer(old).bytes != plan_.buffer(next).bytes) return false;
+    const auto reads = [&](const Step& reader) {
+      return std::any_of(reader.accesses.begin(), reader.accesses.end(),
+                         [&](const Access& access) { return access.buffer == old; });
+    };
+    const auto at = std::find_if(chain.body.begin(), chain.body.end(), [&](const Step& s) { return &s == &step; });
+    return std::none_of(at + 1, chain.body.end(), reads) && (!reads(step) || is_by_element(plan_, step, old, next));
   }
 
   int root(int b) const {

@@ -33,6 +33,7 @@ void take_rows(const Module& module, Kernel& kernel, const RowLaunch& user) {
       if (rows[value.index].has_rows()) parameter.storage.by_bounds = true;
   }
   make_extents(module, kernel);
+  if (user.kept.kept_bytes) kernel.strategy = user.kept;
 }
 
 class RowGiver {
@@ -96,7 +97,7 @@ std::vector<RowLaunch> row_launches(const Plan& plan, const Module& module, Loop
   for (Step& step : loop.body) {
     auto* launch = std::get_if<LaunchStep>(&step.what);
     if (!launch) continue;
-    RowLaunch found{launch, step.name, {}, {}};
+    RowLaunch found{launch, step.name, {}, {}, {}};
     bool has_rows = false;
     for (const RowAxis& axis : loop.rows->axes) {
       found.rows.push_back(*rows_of_launch(plan, module, *launch, axis));

@@ -16,8 +16,11 @@ struct RowLaunch {
   std::string user;             // the step's name
   std::vector<BodyRows> rows;   // by axis, outer first
   std::vector<int64_t> counts;  // rows of each axis
+  StridedProduct kept = {};     // what a product keeps between blocks of rows, if it does
 
-  bool is_alike(const RowLaunch& other) const { return rows == other.rows && counts == other.counts; }
+  bool is_alike(const RowLaunch& other) const {
+    return rows == other.rows && counts == other.counts && kept == other.kept;
+  }
 };
 
 /// The launches of a loop that have rows, along the axes that they have.

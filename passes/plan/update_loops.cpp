@@ -42,21 +42,6 @@ bool is_port(const Plan& plan, BufferId buffer) {
          std::any_of(plan.lengths.begin(), plan.lengths.end(), holds);
 }
 
-/// True if a launch reads of `old` only the elements that it writes of `next`, and writes each behind that.
-bool is_by_element(const Plan& plan, const Step& step, BufferId old, BufferId next) {
-  const auto* launch = std::get_if<LaunchStep>(&step.what);
-  if (!launch) return false;
-  const Kernel& kernel = plan.kernel(launch->kernel);
-  const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
-  const size_t inputs = kernel.body.inputs().size();
-  for (size_t i = 0; i < inputs; ++i)
-    for (size_t o = inputs; o < launch->operands.size(); ++o)
-      if (launch->operands[i].buffer == old && launch->operands[o].buffer == next &&
-          !updates_in_place(body, i, o - inputs))
-        return false;
-  return true;
-}
-
 /// Decides for one Plan.
 class LoopUpdater {
  public:
@@ -152,6 +137,20 @@ class LoopUpdater {
 };
 
 }  // namespace
+
+bool is_by_element(const Plan& plan, const Step& step, BufferId old, BufferId next) {
+  const auto* launch = std::get_if<LaunchStep>(&step.what);
+  if (!launch) return false;
+  const Kernel& kernel = plan.kernel(launch->kernel);
+  const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
+  const size_t inputs = kernel.body.inputs().size();
+  for (size_t i = 0; i < inputs; ++i)
+    for (size_t o = inputs; o < launch->operands.size(); ++o)
+      if (launch->operands[i].buffer == old && launch->operands[o].buffer == next &&
+          !updates_in_place(body, i, o - inputs))
+        return false;
+  return true;
+}
 
 std::vector<InPlaceUpdate> update_loops(Plan& plan) { return LoopUpdater(plan).run(); }
 

@@ -15,4 +15,7 @@ struct InPlaceUpdate {
 /// and of what a loop starts from. The values that trips make in place.
 std::vector<InPlaceUpdate> update_loops(Plan& plan);
 
+/// True if a launch reads of `old` only the elements that it writes of `next`, and writes each behind that.
+bool is_by_element(const Plan& plan, const Step& step, BufferId old, BufferId next);
+
 }  // namespace weftc

@@ -44,18 +44,6 @@ std::vector<size_t> parameters_of(const LaunchStep& launch, BufferId buffer, siz
   return found;
 }
 
-bool updates_in_place(const Plan& plan, const Step& step, const StateSlot& state) {
-  const auto* launch = std::get_if<LaunchStep>(&step.what);
-  if (!launch) return false;
-  const Kernel& kernel = plan.kernel(launch->kernel);
-  const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
-  const size_t inputs = kernel.body.inputs().size();
-  for (size_t operand : parameters_of(*launch, state.buffer, 0, inputs))
-    for (size_t result : parameters_of(*launch, state.next, inputs, launch->operands.size()))
-      if (!weftc::updates_in_place(body, operand, result - inputs)) return false;
-  return true;
-}
-
 Step copy_step(BufferId from, BufferId to, const std::string& name) {
   Step step;
   step.name = name;
@@ -137,7 +125,7 @@ class StateUpdater {
       return format("'{}' reads '{}' after '{}' has begun to write '{}'", ranges.name(reads.last), state.input,
                     ranges.name(writes.first), state.output);
     for (const Step* step : updaters)
-      if (!updates_in_place(plan_, *step, state))
+      if (!is_by_element(plan_, *step, state.buffer, state.next))
         return format("'{}' reads other elements of '{}' than it writes of '{}'", step->name, state.input,
                       state.output);
     return "";

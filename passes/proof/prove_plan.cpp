@@ -79,7 +79,11 @@ class Checks {
 
   void check_symbolic(const Program& program, const Buffer& buffer, const Position& position) {
     int64_t offset = 0;
-    if (position.kind == Position::Kind::OfThread) return;
+    if (position.kind == Position::Kind::OfThread) {
+      if (position.of && program.positions[position.of.index].offset != position.offset)
+        wrong("buffer '{}' of blocks of rows is not where '{}' lies", buffer.name, plan_.buffer(position.of).name);
+      return;
+    }
     if (position.kind != Position::Kind::Start) {
       const Buffer& of = plan_.buffer(position.of);
       offset = program.positions[position.of.index].offset;
@@ -203,6 +207,7 @@ class Checks {
         wrong("'{}' is ordered beside the rows of '{}'", inner.name, step.name);
       if (launch ? !keeps_rows(plan_, *launch, *loop.rows) : !copy || !copies_rows(plan_, *copy, *loop.rows))
         wrong("'{}' needs more than its own rows of '{}'", inner.name, step.name);
+      if (launch) check_kept(step, loop, inner, *launch);
       for (const Access& access : inner.accesses) {
         if (!own.contains(access.buffer)) touched.insert(access.buffer);
         if (plan_.buffer(access.buffer).life == Life::Block && !own.contains(access.buffer))
@@ -217,6 +222,18 @@ class Checks {
           if (a.index < b.index && !are_apart(program, a, b) && !are_alike(program, a, b, *loop.rows))
             wrong("'{}' and '{}' share memory, which threads in '{}' use at once", plan_.buffer(a).name,
                   plan_.buffer(b).name, step.name);
+  }
+
+  /// Panels that a thread keeps are of what stays as it is while the chain runs.
+  void check_kept(const Step& step, const LoopStep& loop, const Step& inner, const LaunchStep& launch) {
+    const auto* product = std::get_if<StridedProduct>(&plan_.kernel(launch.kernel).strategy);
+    if (!product || !product->kept_bytes) return;
+    const BufferId kept = launch.operands[product->kept].buffer;
+    const bool is_made = std::any_of(loop.body.begin(), loop.body.end(), [&](const Step& maker) {
+      return std::any_of(maker.accesses.begin(), maker.accesses.end(),
+                         [&](const Access& access) { return access.write && access.buffer == kept; });
+    });
+    if (is_made) wrong("'{}' keeps panels of '{}', which '{}' makes", inner.name, plan_.buffer(kept).name, step.name);
   }
 
   /// A chain has one trip, blocks along each axis, and room for one of what lies between its kernels; another loop has

@@ -94,6 +94,38 @@ TEST_CASE("chains: two products of many rows, and small matrices together") {
                  "{ s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v) }") == "7 x 4 x 16 of 128 x 4 x 16: 3 inside");
 }
 
+/// "p/Exp in s: 4096 0 2048": which of the blocks of the last chain lie in the memory of another one, and the panels
+/// that kernels keep, in bytes.
+std::string memory_of(const std::string& model) {
+  const Planned made = plan_of(model);
+  check_orders(made, 3);
+  std::string shared, kept;
+  for (const Step& step : std::get<LoopStep>(find_chain(made.plan)->what).body) {
+    const LaunchStep& launch = std::get<LaunchStep>(step.what);
+    kept += " " + std::to_string(kept_bytes_of(made.plan.kernel(launch.kernel).strategy));
+    for (const Access& access : step.accesses)
+      if (const Position& position = made.plan.programs[0].positions[access.buffer.index];
+          access.write && position.kind == Position::Kind::OfThread && position.of)
+        shared += made.plan.buffer(access.buffer).name + " in " + made.plan.buffer(position.of).name + ":";
+  }
+  return shared + kept;
+}
+
+TEST_CASE("chains: exponentials lie where scores do, and panels of keys and values are kept") {
+  CHECK(memory_of(attention("s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v)")) == "p/Exp in s: 4096 0 16384");
+  // The halves change places: they do not lie in the scores, whose memory is free for the exponentials then.
+  CHECK(
+      memory_of(attention("s = MatMul(q, k) a, b = Split <axis = 3, num_outputs = 2> (s) r = Concat <axis = 3> (b, a) "
+                          "p = Softmax(r) y = MatMul(p, v)")) == "p/Exp in s: 4096 0 0 16384");
+}
+
+TEST_CASE("counter-cases: panels that another block of rows does not need, and of what the chain makes") {
+  // Whole matrices are a block.
+  CHECK(memory_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[128,4,16,4] q, float[128,4,4,16] k, "
+                  "float[128,4,16,4] v) => (float[128,4,16,4] y) "
+                  "{ s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v) }") == "p/Exp in s: 0 0 0");
+}
+
 TEST_CASE("counter-cases: chains without rows") {
   // The sums go over the rows; rows of the second product are others; scores are an output.
   CHECK(chain_of(attention("s = MatMul(q, k) p = Softmax <axis = 1> (s) y = ReduceSum <keepdims = 1> (p, all)",
@@ -137,4 +169,15 @@ TEST_CASE("the proof refuses chains whose blocks would meet or do not fit") {
           for (Program& program : plan.programs)
             for (const BufferId own : chain.rows->own) program.positions[own.index].offset = 0;
         }) != "");
+  // Sums lie where the scores do, which the softmax still reads.
+  CHECK(spoilt([](Plan& plan, LoopStep& chain) {
+          const BufferId scores = chain.body[0].accesses.back().buffer;
+          for (const Access& access : chain.body[1].accesses)
+            if (access.write)
+              plan.programs[0].positions[access.buffer.index] = plan.programs[0].positions[scores.index];
+        }).find("in no order") != std::string::npos);
+  CHECK(spoilt([](Plan& plan, LoopStep& chain) {
+          LaunchStep& last = std::get<LaunchStep>(chain.body.back().what);
+          std::get<StridedProduct>(plan.kernels[last.kernel.index].strategy).kept = 0;
+        }).find("keeps panels of") != std::string::npos);
 }

@@ -1,6 +1,7 @@
 // The runtime surface of host programs: one process per rank, one thread per stream, peers in shared memory.
 #pragma once
 #include "weft/index_range.h"
+#include "weft/kept_panels.h"
 #include "weft/rank_surface.h"
 #include "weft/scratch.h"
 #include "weft/team.h"

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "weft/kept_panels.h"
 #include "weft/numeric.h"
 
 namespace weft {
@@ -201,6 +202,14 @@ template <class T>
 void pack_panels(const Unpacked<T>& b, int64_t n, int64_t k, T* out) {
   for (int64_t first = 0; first < n; first += kPanel, out += k * kPanel)
     detail::pack_panel(b, first, std::min(kPanel, n - first), 0, k, out);
+}
+
+/// The panels of b, packed now unless b is the matrix that was packed last. It must not have changed since.
+template <class T>
+const T* keep_panels(KeptPanels& kept, const Unpacked<T>& b, int64_t n, int64_t k) {
+  T* panels = reinterpret_cast<T*>(kept.memory.get());
+  if (kept.packed != b.data) pack_panels(b, n, k, panels), kept.packed = b.data;
+  return panels;
 }
 
 }  // namespace weft

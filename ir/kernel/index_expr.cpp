@@ -275,6 +275,25 @@ std::vector<Scale> run_time_units(const Scale& product) {
   return units;
 }
 
+/// Whether the largest values of the terms, all of them multiples of the lengths in `end`, stay below it together:
+/// 16 C g + 4 C c + x < 64 C for g, c < 4 and x < 4 C.
+bool sums_below(const IndexExpr& expr, const Scale& end) {
+  const auto has_lengths_of_end = [&](const Scale& scale) { return Scale(1, scale.lengths) == Scale(1, end.lengths); };
+  int64_t most = expr.constant();
+  bool is_less = false;
+  for (const IndexExpr::Term& t : expr.terms()) {
+    const Scale extent = t.atom->below * t.scale;  // which the term does not reach
+    if (t.scale.number < 0 || t.atom->low < 0 || t.atom->is_length) return false;
+    if (extent.number && has_lengths_of_end(extent))
+      most += extent.number, is_less = true;
+    else if (has_lengths_of_end(t.scale))
+      most += t.atom->high * t.scale.number;
+    else
+      return false;
+  }
+  return expr.constant() == 0 && (most < end.number || (most == end.number && is_less));
+}
+
 /// Whether the expression lies in [0, end) whatever the lengths are. Of an end that is a product, terms that have one
 /// factor must stay below the others, and the rest below that factor.
 bool within(const IndexExpr& expr, const Scale& end) {
@@ -282,6 +301,7 @@ bool within(const IndexExpr& expr, const Scale& end) {
   if (expr.low() < 0) return false;
   if (expr.is_constant()) return expr.constant() == 0;
   if (const Atom* atom = only_atom(expr); atom && atom->below.number && exact_quotient(end, atom->below)) return true;
+  if (sums_below(expr, end)) return true;
   if (end.number != 1) {
     const Parts parts = split_by(expr, end.number);
     if (all_divisible(parts.multiple, end.number) && within(parts.rest, end.number) &&

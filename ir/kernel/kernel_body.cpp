@@ -20,34 +20,41 @@ KernelBody::KernelBody(const Kernel& kernel, size_t place_axes)
   find_lengths(names);
 }
 
-/// A length as a number times those that have names in the kernel; nothing where it is none such.
-static std::optional<Scale> as_product(const Length& length, const std::map<std::string, Scale>& known) {
-  if (length.terms().size() != 1) return {};
-  Scale product(length.terms()[0].coefficient);
-  for (const LengthSymbolPtr& factor : length.terms()[0].factors) {
-    const auto at = known.find(factor->text);
-    if (at == known.end()) return {};
-    product = product * at->second;
-  }
-  return product;
+/// The length as a product of others, in the order in which they are known, and a number.
+static std::optional<Scale> as_product(const Length& length, const std::vector<std::pair<Length, Scale>>& known) {
+  Scale product;
+  Length rest = length;
+  for (const auto& [factor, scale] : known)
+    for (std::optional<Length> left; !rest.is_constant() && (left = exact_quotient(rest, factor)); rest = *left)
+      product = product * scale;
+  return rest.is_constant() ? std::optional(product * rest.constant()) : std::nullopt;
 }
 
-/// Whether it is a named length, or one function of others: "(height) / (2)".
-static bool is_symbol(const Length& length) {
-  return length.terms().size() == 1 && length.terms()[0].coefficient == 1 && length.terms()[0].factors.size() == 1;
+/// Lengths come behind those of which they may be multiples.
+static std::pair<size_t, int64_t> rank_of(const Length& length) {
+  size_t degree = 0;
+  for (const Length::Term& term : length.terms()) degree = std::max(degree, term.factors.size());
+  return {degree, length.high()};
 }
 
 void KernelBody::find_lengths(const std::vector<std::string>& names) {
-  std::map<std::string, Scale> known;
-  const auto is_whole = [](const RunExtent& extent) { return extent.length && !extent.is_slice(); };
-  for (size_t i = 0; i < names.size(); ++i)
-    if (const RunExtent& extent = kernel.extents[i]; is_whole(extent) && is_symbol(*extent.length))
-      known.emplace(extent.length->text(), Scale::length(names[i], extent.bound));
   lengths_.clear();
+  std::vector<size_t> order;
   for (size_t i = 0; i < names.size(); ++i) {
     const RunExtent& extent = kernel.extents[i];
-    const std::optional<Scale> product = is_whole(extent) ? as_product(*extent.length, known) : std::nullopt;
-    lengths_.push_back(product ? *product : Scale::length(names[i], extent.bound));
+    lengths_.push_back(Scale::length(names[i], extent.bound));
+    if (extent.length && !extent.is_slice() && !extent.length->is_constant()) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return rank_of(*kernel.extents[a].length) < rank_of(*kernel.extents[b].length);
+  });
+  std::vector<std::pair<Length, Scale>> known;
+  for (const size_t i : order) {
+    const Length& length = *kernel.extents[i].length;
+    if (const std::optional<Scale> product = as_product(length, known))
+      lengths_[i] = *product;
+    else
+      known.emplace_back(length, lengths_[i]);
   }
 }
 

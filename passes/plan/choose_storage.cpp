@@ -3,6 +3,9 @@
 //   conv -> x[1, 64, 56, 56] -> conv      both multiply runs of channels: x is stored as 0 2 3 1
 //   input of the model -> conv            stays row-major: the convolution brings it into that order
 //
+//   conv -> Transpose -> y[1, 56, 56, 64]       the channels are innermost already: y stays row-major
+//   product -> Transpose -> x[1, 64, 56, 56]    its columns are channels: x is stored as 0 2 3 1
+//
 // What steps other than kernels read or write, and windows that peers reach, stay row-major. Launches of one kernel
 // whose buffers lie differently get a kernel each.
 #include <algorithm>
@@ -15,10 +18,62 @@ namespace weftc {
 
 namespace {
 
+constexpr int kChannels = 1;  // the dimension of an image
+
+IndexList element_of(const KernelBody& body, ValueId value) {
+  const IndexDims extents = body.extents(value);
+  IndexList index;
+  for (size_t d = 0; d < extents.size(); ++d) index.push_back(index_variable("i" + std::to_string(d), extents[d]));
+  return index;
+}
+
+/// The image that a convolution or pool reads; none where nothing is computed of windows.
+ValueId image_of(const KernelBody& body) {
+  const ValueId root = contraction_of(body.body);
+  return root ? body.body.producer_op(root).inputs[0] : ValueId{};
+}
+
+/// Where an element of the image is read, through views; nothing where it is computed.
+std::optional<Load> load_of_image(const KernelBody& body) {
+  const ValueId image = image_of(body);
+  return image ? body.load_of(image, element_of(body, image)) : std::nullopt;
+}
+
+/// Whether the image lies with its channels innermost, or what a view makes of it.
+bool has_channels_innermost(const KernelBody& body) {
+  const std::optional<Load> load = load_of_image(body);
+  if (!load) return false;
+  const IndexDims extents = body.extents(image_of(body));
+  const Storage storage = Storage::channels_last(static_cast<int>(extents.size()));
+  return load->offset == storage.offset(extents, element_of(body, image_of(body)));
+}
+
+/// Whether one element of `value` is computed of one of `from`, and dimension `dim` of that one is the channels of an
+/// image that `value` is: views may stand between the two, and the dimension be another one's.
+bool makes_channels_of(const KernelBody& body, ValueId value, ValueId from, int dim) {
+  const IndexList index = element_of(body, value);
+  if (index.size() <= 2) return false;
+  const IndexExpr channel = index[kChannels];
+  std::vector<std::pair<ValueId, IndexList>> reached{{value, index}};
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const auto [at, place] = reached[i];
+    if (at == from) return place[static_cast<size_t>(dim)] == channel;
+    const Op& op = body.body.producer_op(at);
+    if (category(op) == Category::View) {
+      if (std::optional<IndexList> before = body.view_index(at, place)) reached.emplace_back(op.inputs[0], *before);
+    } else if (category(op) == Category::Pointwise) {
+      for (const ValueId v : op.inputs)
+        if (v) reached.emplace_back(v, broadcast_index(place, body.dims(v)));
+    }
+  }
+  return false;
+}
+
 /// What is known of a buffer.
 struct Wishes {
   bool is_fixed = false;  // row-major, whatever kernels want
   int votes = 0;          // of kernels, for channels innermost; negative: against
+  bool has_rows = false;  // kernels read it by rows, which may be any dimensions
   bool channels_last = false;
 };
 
@@ -71,7 +126,9 @@ class StorageChooser {
       if (!id) continue;
       // A Reshape outside of kernels gives the memory another shape.
       const bool is_same = plan_.buffer(id).type.dims() == kernel.parameters[f].type.dims();
-      if (!is_same || !reads_any_storage(kernel)) fix(id);
+      const bool is_result = f >= kernel.body.inputs().size();
+      if (!is_same || !(reads_any_storage(kernel) || (is_result && writes_any_storage(kernel)))) fix(id);
+      if (!is_result && std::holds_alternative<Rows>(kernel.strategy)) wishes_of(id).has_rows = true;
       bound.buffers[f] = id;
     }
     launches_.push_back(std::move(bound));
@@ -83,33 +140,56 @@ class StorageChooser {
            std::holds_alternative<Elementwise>(kernel.strategy) || std::holds_alternative<Rows>(kernel.strategy);
   }
 
-  /// A convolution that multiplies runs of channels wants its image and its results so.
-  void vote(const Kernel& kernel, const Buffers& bound) {
-    if (!copies_image(kernel.strategy)) return;
-    if (const std::optional<size_t> image = image_of(kernel); image && bound[*image]) ++wishes_of(bound[*image]).votes;
-    for (size_t f = kernel.body.inputs().size(); f < bound.size(); ++f)
-      if (bound[f] && kernel.parameters[f].type.ndim() > 2) ++wishes_of(bound[f]).votes;
+  /// Products put their results where the indices say.
+  static bool writes_any_storage(const Kernel& kernel) {
+    return std::holds_alternative<PackedProduct>(kernel.strategy) ||
+           std::holds_alternative<StridedProduct>(kernel.strategy);
   }
 
-  /// The parameter that a convolution or pool reads its image from, if it reads it as it lies.
-  static std::optional<size_t> image_of(const Kernel& kernel) {
+  KernelBody body_of(const Kernel& kernel) const { return {kernel, plan_.places[kernel.place.index].mesh.size()}; }
+
+  /// A convolution that multiplies runs of channels wants its image so, and as a product does, its results where its
+  /// columns are their channels.
+  void vote(const Kernel& kernel, const Buffers& bound) {
+    const bool is_convolution = copies_image(kernel.strategy).has_value();
+    if (!is_convolution && !writes_any_storage(kernel)) return;
+    const KernelBody body = body_of(kernel);
+    if (is_convolution) vote_for_image(body, bound);
     const ValueId root = contraction_of(kernel.body);
-    if (!root) return {};
-    const ValueId image = kernel.body.producer_op(root).inputs[0];
-    if (kernel.body.producer_op(image).kind != OpKind::Input) return {};
-    const std::vector<ValueId>& inputs = kernel.body.inputs();
-    return static_cast<size_t>(std::find(inputs.begin(), inputs.end(), image) - inputs.begin());
+    const int columns = is_convolution ? kChannels : kernel.body.type(root).ndim() - 1;
+    for (size_t f = kernel.body.inputs().size(); f < bound.size(); ++f)
+      if (bound[f] && (is_convolution || !wishes_of(bound[f]).has_rows) &&
+          makes_channels_of(body, body.computed_value(f - kernel.body.inputs().size()), root, columns))
+        ++wishes_of(bound[f]).votes;
+  }
+
+  void vote_for_image(const KernelBody& body, const Buffers& bound) {
+    const std::optional<Load> load = load_of_image(body);
+    if (!load || !bound[load->parameter]) return;
+    if (makes_channels_of(body, image_of(body), body.body.inputs()[load->parameter], kChannels))
+      ++wishes_of(bound[load->parameter]).votes;
   }
 
   void pass_on(const Kernel& kernel, const Buffers& bound) {
     const bool passes = std::holds_alternative<Elementwise>(kernel.strategy) ||
                         std::holds_alternative<WindowReduction>(kernel.strategy);
-    const size_t inputs = kernel.body.inputs().size();
     if (!passes) return;
-    const bool reads = std::any_of(bound.begin(), bound.begin() + static_cast<long>(inputs),
-                                   [&](BufferId id) { return id && wishes_of(id).channels_last; });
-    for (size_t f = inputs; reads && f < bound.size(); ++f)
-      if (bound[f] && !wishes_of(bound[f]).is_fixed) wishes_of(bound[f]).channels_last = true;
+    const KernelBody body = body_of(kernel);
+    const size_t inputs = kernel.body.inputs().size();
+    for (size_t f = inputs; f < bound.size(); ++f) {
+      if (!bound[f] || wishes_of(bound[f]).is_fixed) continue;
+      const ValueId result = body.computed_value(f - inputs);
+      for (size_t i = 0; i < inputs; ++i)
+        if (bound[i] && wishes_of(bound[i]).channels_last && passes_channels(body, result, i))
+          wishes_of(bound[f]).channels_last = true;
+    }
+  }
+
+  /// Whether the channels of image `input` are those of the result. A pool reads its image itself.
+  static bool passes_channels(const KernelBody& body, ValueId result, size_t input) {
+    const ValueId pool = contraction_of(body.body), image = body.body.inputs()[input];
+    const bool is_pooled = pool && body.body.producer_op(pool).inputs[0] == image;
+    return makes_channels_of(body, result, is_pooled ? pool : image, kChannels);
   }
 
   void apply() {
@@ -141,8 +221,7 @@ class StorageChooser {
   void lay(Kernel& kernel, const Bound& bound) const {
     for (size_t f = 0; f < bound.buffers.size(); ++f)
       if (bound.buffers[f]) kernel.parameters[f].storage = plan_.buffer(bound.buffers[f]).storage;
-    const std::optional<size_t> image = image_of(kernel);
-    const bool lies_so = image && !kernel.parameters[*image].storage.is_row_major();
+    const bool lies_so = has_channels_innermost(body_of(kernel));
     set_copies_image(kernel.strategy, !lies_so);
     if (auto* window = std::get_if<WindowReduction>(&kernel.strategy)) window->channels_last = lies_so;
   }

@@ -10,14 +10,28 @@ namespace weftc {
 
 namespace {
 
+/// Elements from one index of each dimension to the next; all 0 where dimensions are stored in blocks.
+Dims strides_in(const TensorType& type, const Storage& storage) {
+  const Dims dims = type.dims();
+  if (storage.is_row_major()) return strides_of(dims);
+  Dims strides(dims.size());
+  int64_t stride = 1;
+  for (auto part = storage.parts.rbegin(); part != storage.parts.rend(); ++part) {
+    if (part->block != 1 || strides[static_cast<size_t>(part->dim)]) return Dims(dims.size());
+    strides[static_cast<size_t>(part->dim)] = stride;
+    stride *= dims[static_cast<size_t>(part->dim)];
+  }
+  return strides;
+}
+
 /// Elements from one row to the next, of rows along a dimension.
-int64_t stride_of(const TensorType& type, const AxisState& rows) {
-  return strides_of(type.dims())[static_cast<size_t>(rows.dim)] * rows.block;
+int64_t stride_of(const TensorType& type, const Storage& storage, const AxisState& rows) {
+  return strides_in(type, storage)[static_cast<size_t>(rows.dim)] * rows.block;
 }
 
 /// The dimension along which rows lie so far apart; R where there is none.
-AxisState rows_of_type(const TensorType& type, int64_t count, int64_t stride) {
-  const Dims strides = strides_of(type.dims());
+AxisState rows_of_type(const TensorType& type, const Storage& storage, int64_t count, int64_t stride) {
+  const Dims strides = strides_in(type, storage);
   for (int d = 0; d < type.ndim(); ++d) {
     const int64_t step = strides[static_cast<size_t>(d)], extent = type.shape[d].bound;
     if (step > 0 && stride % step == 0 && extent == count * (stride / step)) return AxisState::sliced(d, stride / step);
@@ -27,7 +41,7 @@ AxisState rows_of_type(const TensorType& type, int64_t count, int64_t stride) {
 
 /// Whether strides are the same numbers with rows as a length, and without.
 bool has_fixed_strides(const TensorType& type, const Storage& storage) {
-  return storage.is_row_major() && is_static(type.shape);
+  return is_static(type.shape) && !contains(strides_in(type, storage), int64_t{0});
 }
 
 /// Elements from one row to the next of what a launch reads or writes; nothing where all rows have the whole.
@@ -54,18 +68,20 @@ RowContext::Launch row_launch(const LaunchStep& launch, const RowAxis& axis) {
 
 /// The rows of a body's values, as its parameters' memory has them. Of what a Slice reads a part the body tells where
 /// the rows are.
-std::optional<BodyRows> rows_of(const Module& module, const Graph& body, const RowContext::Launch& launch) {
+std::optional<BodyRows> rows_of(const Module& module, const Graph& body, const std::vector<Parameter>& parameters,
+                                const RowContext::Launch& launch) {
   BodyRows known(body.value_capacity());
   for (size_t f = 0; f < launch.strides.size(); ++f) {
     if (!launch.strides[f]) continue;
     const ValueId value = parameter_value(body, f);
-    known[value.index].state = rows_of_type(body.type(value), launch.count, *launch.strides[f]);
+    known[value.index].state = rows_of_type(body.type(value), parameters[f].storage, launch.count, *launch.strides[f]);
   }
   const std::optional<BodyRows> rows = rows_of_body(module, body, launch.count, std::move(known));
   for (size_t f = 0; rows && f < launch.strides.size(); ++f) {
     const ValueId value = parameter_value(body, f);
     const ValueRows& own = (*rows)[value.index];
-    const bool is_so = own.has_rows() && stride_of(body.type(value), own.state) == launch.strides[f];
+    const bool is_so =
+        own.has_rows() && stride_of(body.type(value), parameters[f].storage, own.state) == launch.strides[f];
     if (launch.strides[f] && !is_so) return {};
   }
   return rows;
@@ -73,7 +89,8 @@ std::optional<BodyRows> rows_of(const Module& module, const Graph& body, const R
 
 const std::optional<BodyRows>& rows_of(const RowContext& context, const LaunchStep& launch, const RowAxis& axis) {
   const auto [at, is_new] = context.known.try_emplace(row_launch(launch, axis));
-  if (is_new) at->second = rows_of(context.module, context.plan.kernel(launch.kernel).body, at->first);
+  const Kernel& kernel = context.plan.kernel(launch.kernel);
+  if (is_new) at->second = rows_of(context.module, kernel.body, kernel.parameters, at->first);
   return at->second;
 }
 
@@ -114,7 +131,7 @@ class LoopRowFinder {
       const ValueRows& own = (*rows)[parameter_value(kernel.body, f).index];
       if (!own.has_rows()) continue;
       if (!has_fixed_strides(parameter.type, parameter.storage)) return false;
-      if (!put(launch.operands[f], stride_of(parameter.type, own.state))) return false;
+      if (!put(launch.operands[f], stride_of(parameter.type, parameter.storage, own.state))) return false;
     }
     return true;
   }
@@ -182,7 +199,8 @@ bool copies_rows(const Plan& plan, const CopyStep& copy, const SharedRows& rows)
 
 std::optional<BodyRows> rows_of_launch(const Plan& plan, const Module& module, const LaunchStep& launch,
                                        const RowAxis& axis) {
-  return rows_of(module, plan.kernel(launch.kernel).body, row_launch(launch, axis));
+  const Kernel& kernel = plan.kernel(launch.kernel);
+  return rows_of(module, kernel.body, kernel.parameters, row_launch(launch, axis));
 }
 
 /// The dimension that has the length of an axis becomes one of its number: which it is, or R for none.
@@ -217,7 +235,8 @@ bool keeps_rows(const Plan& plan, const LaunchStep& launch, const SharedRows& ro
       const bool has_rows = stride_in(rows.axes[a], launch.operands[f]).has_value();
       if (has_rows != own[a][parameter_value(body, f).index].has_rows()) return false;
     }
-    if (rows_of(module, body, row_launch(launch, rows.axes[a])) != own[a]) return false;
+    if (rows_of(module, body, plan.kernel(launch.kernel).parameters, row_launch(launch, rows.axes[a])) != own[a])
+      return false;
   }
   return true;
 }
@@ -227,7 +246,7 @@ std::optional<SharedRows> rows_of_loop(const RowContext& context, const LoopStep
   const Buffer& rows = context.plan.buffer(buffer);
   if (!has_fixed_strides(rows.type, rows.storage) || rows.type.shape[dim].is_run_time()) return {};
   return LoopRowFinder(context, loop, rows.type.shape[dim].bound / block)
-      .run(buffer, stride_of(rows.type, AxisState::sliced(dim, block)));
+      .run(buffer, stride_of(rows.type, rows.storage, AxisState::sliced(dim, block)));
 }
 
 }  // namespace weftc

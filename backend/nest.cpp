@@ -18,21 +18,26 @@ struct AxisRun {
   LoopAxis axis;
   std::vector<int64_t> dims;
 };
-/// The dimensions of a space as its first output has them in memory, so that neighbouring iterations store neighbours.
-std::vector<int64_t> loop_order(const KernelContext& context, const IterationSpace& space) {
-  std::vector<int64_t> order(space.dims.size());
-  for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(d);
-  if (space.outputs.empty()) return order;
-  const Parameter& to = context.kernel.parameters[context.output_parameter(space.outputs[0])];
-  if (to.storage.parts.size() != order.size() || context.dims(to.type) != space.dims) return order;
-  for (size_t d = 0; d < order.size(); ++d) order[d] = to.storage.parts[d].dim;
+using LoopOrder = std::vector<int64_t>;
+/// The dimensions as a storage has them in memory, so that neighbouring iterations store neighbours.
+LoopOrder loop_order(const Storage& storage, size_t ndim) {
+  LoopOrder order(ndim);
+  for (size_t d = 0; d < ndim; ++d)
+    order[d] = storage.parts.size() == ndim ? storage.parts[d].dim : static_cast<int64_t>(d);
   return order;
 }
-std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& space, bool reduced,
-                               const std::string& prefix) {
+/// The same for the first output of a space.
+LoopOrder loop_order(const KernelContext& context, const IterationSpace& space) {
+  const Parameter* to =
+      space.outputs.empty() ? nullptr : &context.kernel.parameters[context.output_parameter(space.outputs[0])];
+  const bool is_whole = to && context.dims(to->type) == space.dims;
+  return loop_order(is_whole ? to->storage : Storage{}, space.dims.size());
+}
+std::vector<AxisRun> axis_runs(KernelContext& context, const IterationSpace& space, const LoopOrder& order,
+                               bool reduced, const std::string& prefix) {
   std::vector<AxisRun> runs;
   bool joins = false;
-  for (int64_t d : loop_order(context, space)) {
+  for (int64_t d : order) {
     if (space.is_reduced(static_cast<size_t>(d)) != reduced) continue;
     const Expr bound = run_bound(context, space.type, static_cast<size_t>(d));
     if (bound.empty() && joins) {
@@ -201,7 +206,8 @@ static int64_t element_work(const KernelContext& context) {
 ///     #pragma omp simd reduction(+ : sum)      ->       float sum = 0;
 ///     for c < 3136: sum += x[c * 96 + row];             for c < 3136: sum += x[c * 96 + row];
 static void build_space(KernelContext& context, const IterationSpace& space, Elements& elements, Cuts& cuts) {
-  const std::vector<AxisRun> rows = axis_runs(context, space, false, space.reduced.empty() ? "i" : "row");
+  const LoopOrder order = loop_order(context, space);
+  const std::vector<AxisRun> rows = axis_runs(context, space, order, false, space.reduced.empty() ? "i" : "row");
   OuterLoops outer;
   for (const AxisRun& run : rows) outer.axes.push_back(run.axis);
   for (int64_t d : space.reduced) outer.work *= space.dims[d];
@@ -227,7 +233,7 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
   store_all(elements, context, of_row);
   if (!space.outputs.empty()) {
     std::vector<LoopScopes::Open> inner;
-    for (const AxisRun& run : axis_runs(context, space, true, "c")) {
+    for (const AxisRun& run : axis_runs(context, space, order, true, "c")) {
       Scope* under = inner.empty() ? &open.inner() : &inner.back().inner();
       inner.push_back(elements.scopes.open(under, run.axis, {.kind = LoopKind::Vector}, true));
       fill(index, run, inner.back().index, space);
@@ -249,7 +255,11 @@ static void build_space(KernelContext& context, const IterationSpace& space, Ele
 
 static void build_array(KernelContext& context, ValueId value, const std::string& array, const IterationSpace& space,
                         const Storage& storage, Elements& elements, const Cuts& cuts) {
-  const std::vector<AxisRun> runs = axis_runs(context, space, false, "i");
+  // Few neighbours are not worth a loop of their own.
+  constexpr int64_t kLeastInside = 16;
+  const bool is_wide = !storage.parts.empty() && space.extent_of(storage.parts.back().dim) >= kLeastInside;
+  const LoopOrder order = loop_order(is_wide ? storage : Storage{}, space.dims.size());
+  const std::vector<AxisRun> runs = axis_runs(context, space, order, false, "i");
   OuterLoops outer;
   for (const AxisRun& run : runs) outer.axes.push_back(run.axis);
   OpenOuter open = open_outer(elements.scopes, outer, cuts, context);

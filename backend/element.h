@@ -111,8 +111,7 @@ class Elements {
   WindowLoops open_window(ValueId value, const Op& op, const IndexList& index, Scope* home);
   /// The local index of a dimension that an entry of an index tensor names. If other ranks hold parts of the
   /// dimension, the condition under which this rank holds the element is appended to `held`.
-  IndexExpr entry_index(ValueId indices, const Element& entry, const TensorType& type, int dim,
-                        std::vector<Expr>& held);
+  IndexExpr entry_index(const Op& op, const Element& entry, int dim, std::vector<Expr>& held);
 
   KernelContext& context_;
   const Graph& body_;

@@ -146,13 +146,15 @@ static Expr wrapped(const Expr& index, const Expr& extent, const Extent& of) {
   return call("std::clamp<int64_t>", {choice(binary(index, "<", 0), binary(position, "+", extent), position), 0, last});
 }
 
-IndexExpr Elements::entry_index(ValueId indices, const Element& entry, const TensorType& type, int dim,
-                                std::vector<Expr>& held) {
+IndexExpr Elements::entry_index(const Op& op, const Element& entry, int dim, std::vector<Expr>& held) {
+  const TensorType& type = body_.type(op.inputs[0]);
   const std::vector<Digit> digits = context_.digits(type, dim);
   const int64_t bound = type.shape[dim].bound;
-  const std::string local = identifier(last_component(body_.value(indices).name));
-  const IndexExpr global =
-      data_index({wrapped(entry.expr, whole_extent(context_, type, dim), type.shape[dim]), entry.scope}, local, bound);
+  const std::string local = identifier(last_component(body_.value(op.inputs[1]).name));
+  const Expr position = are_positions(context_, op)
+                            ? entry.expr
+                            : wrapped(entry.expr, whole_extent(context_, type, dim), type.shape[dim]);
+  const IndexExpr global = data_index({position, entry.scope}, local, bound);
   if (digits.empty()) return global;
   // Only the rank that holds the element reads it; the others give 0, and the sum over the ranks is the element.
   const std::vector<IndexExpr> coordinates = digits_at(global, digits);
@@ -207,7 +209,7 @@ Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) 
     Element raw = this->at(indices, entry);
     if (!raw.expr.is_simple()) raw = named(indices, raw);
     scope = scopes.deeper(scope, raw.scope);
-    at[axis + e] = entry_index(indices, raw, type, axis + e, held);
+    at[axis + e] = entry_index(op, raw, axis + e, held);
   }
   const Element element = this->at(data, at);
   if (held.empty()) return element;

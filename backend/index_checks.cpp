@@ -30,14 +30,17 @@ ValueId origin_of(const Graph& body, ValueId value) {
   }
 }
 
-/// Whether an op's indices are known to lie inside: those that the compiler has made itself, and constants, which it
-/// has compared with their dimensions.
-bool lie_inside(const KernelContext& context, const Op& op) {
-  if (op.integer_or("inside", 0)) return true;
+bool has_constant_indices(const KernelContext& context, const Op& op) {
   const ValueId origin = origin_of(context.body, op.inputs[1]);
   const OpKind maker = context.body.producer_op(origin).kind;
   return maker == OpKind::Constant ||
          (maker == OpKind::Input && context.kernel.parameters[context.input_parameter(origin)].weight);
+}
+
+/// Whether an op's indices are known to lie inside: those that the compiler has made itself, and constants, which it
+/// has compared with their dimensions.
+bool lie_inside(const KernelContext& context, const Op& op) {
+  return op.integer_or("inside", 0) || has_constant_indices(context, op);
 }
 
 /// Indices that have been compared with the length of a dimension, by number where an entry has several.
@@ -161,6 +164,10 @@ class CheckWriter {
 };
 
 }  // namespace
+
+bool are_positions(const KernelContext& context, const Op& op) {
+  return op.integer_or("inside", 0) && has_constant_indices(context, op);
+}
 
 Statements index_checks(KernelContext& context) {
   Statements statements;

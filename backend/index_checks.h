@@ -16,6 +16,9 @@ namespace weftc {
 /// How many elements a dimension has on all ranks together: its length in this request, or its extent.
 Expr whole_extent(KernelContext& context, const TensorType& type, int dim);
 
+/// Whether the indices of an op are constants that the compiler has made, each a position in its dimension.
+bool are_positions(const KernelContext& context, const Op& op);
+
 /// Empty where no index can lie outside.
 Statements index_checks(KernelContext& context);
 

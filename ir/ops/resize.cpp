@@ -201,7 +201,7 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
       weights.real[i] = used ? taps[i][t].weight : 0;
       all_one = all_one && weights.real[i] == 1;
     }
-    ValueId term = build.op(OpKind::Gather, {x, build.ints(indices)}, {{"axis", a.axis}});
+    ValueId term = build.op(OpKind::Gather, {x, build.ints(indices)}, {{"axis", a.axis}, {"inside", int64_t{1}}});
     if (!all_one) term = multiply(build, term, build.constant(weights));
     sum = sum ? add(build, sum, term) : term;
   }

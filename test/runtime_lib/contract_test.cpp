@@ -154,6 +154,52 @@ TEST_CASE("contract: a row has the same bits however many rows there are") {
     }
 }
 
+TEST_CASE("contract: an operand that comes again is gone through from its end") {
+  for (const int threads : {1, 3})
+    for (const int64_t n : {10, 70, 200, 1000}) {
+      Team team(threads);
+      const int64_t k = 40;
+      const std::vector<float> a = random_values<float>(k, 3), packed = random_values<float>(packed_count(n, k), 4);
+      std::vector<float> first;
+      std::vector<int64_t> begins;  // of what is put first each time
+      for (int time = 0; time < 4; ++time) {
+        std::vector<float> y(static_cast<size_t>(n));
+        int64_t begin = -1;
+        auto store = store_into(y, n);
+        contract_few<float>(team, {1, n, k}, Rows<float>{a.data(), k}, packed.data(),
+                            [&](int64_t m, int64_t n0, auto width, const float* sums) {
+                              if (threads == 1 && begin < 0) begin = n0;
+                              store(m, n0, width, sums);
+                            });
+        if (time == 0) first = y;
+        CHECK(y == first);
+        begins.push_back(begin);
+      }
+      const bool turns = threads == 1 && n == 1000;  // the others have one group of panels, or none
+      CHECK((begins[0] == begins[2] && begins[1] == begins[3]));
+      if (turns) CHECK(begins[1] > begins[0]);
+    }
+}
+
+TEST_CASE("contract: panels are kept as long as the matrix is the same") {
+  const int64_t n = 37, k = 21;
+  std::vector<float> b = random_values<float>(n * k, 1);
+  const std::vector<float> other = random_values<float>(n * k, 2);
+  std::vector<float> want(size_t(packed_count(n, k))), want_other = want;
+  pack_panels(Unpacked<float>{b.data(), 1, n}, n, k, want.data());
+  pack_panels(Unpacked<float>{other.data(), 1, n}, n, k, want_other.data());
+  KeptPanels kept(int64_t(want.size() * sizeof(float)));
+  const auto holds = [&](const std::vector<float>& matrix, const std::vector<float>& panels) {
+    const float* at = keep_panels(kept, Unpacked<float>{matrix.data(), 1, n}, n, k);
+    return std::equal(panels.begin(), panels.end(), at);
+  };
+  CHECK(holds(b, want));
+  b[0] += 1;  // which nobody does while panels are kept: it shows that they are
+  CHECK(holds(b, want));
+  CHECK(holds(other, want_other));
+  CHECK_FALSE(holds(b, want));
+}
+
 TEST_CASE("contract: batches of operands that are packed, and packed on the fly, plain and transposed") {
   Team team(2);
   struct Case {

@@ -425,24 +425,35 @@ void contract_range(const Contraction& c, const Cut& cut, const A& a, const Pack
   });
 }
 
+/// Some items of a contraction, in their order or from the last one on.
+struct Items {
+  int64_t begin, end;
+  bool from_end = false;
+};
+
 /// Neighbouring items, with up to R rows in each: as many panels at a time as hide the latency of additions.
 template <class T, int R, class A, class B>
-void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, int64_t begin, int64_t end,
+void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, const Items& items,
                   const TilePut<T>& put) {
   constexpr int P = panels_of_few<T>(R), kItems = P / Simd<T>::kPanels;
+  constexpr int64_t kWidth = Simd<T>::kPanels * kPanel;
   static_assert(P % Simd<T>::kPanels == 0);
-  for (; begin + kItems <= end && (begin + kItems) * Simd<T>::kPanels * kPanel <= c.n; begin += kItems)
-    contract_block<T, R, P>(c, {0, c.m, begin * Simd<T>::kPanels * kPanel}, a, b, put);
-  for (; begin < end; ++begin) contract_item(c, item_place<T>(c, cut, begin), a, b, put);
+  const int64_t groups = std::max<int64_t>(0, std::min(items.end, c.n / kWidth) - items.begin) / kItems;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t item = items.begin + (items.from_end ? groups - 1 - g : g) * kItems;
+    contract_block<T, R, P>(c, {0, c.m, item * kWidth}, a, b, put);
+  }
+  for (int64_t item = items.begin + groups * kItems; item < items.end; ++item)
+    contract_item(c, item_place<T>(c, cut, item), a, b, put);
 }
 
 /// Items of one contraction with a packed operand, for any number of rows.
 template <class T, class A, class W>
-void contract_items(const Contraction& c, const Cut& cut, const A& a, const PackedPanels<W>& b, int64_t begin,
-                    int64_t end, const TilePut<T>& put) {
-  if (c.m == 1) return contract_few<T, 1>(c, cut, a, b, begin, end, put);
-  if (c.m <= kFewRows) return contract_few<T, 3>(c, cut, a, b, begin, end, put);
-  contract_range(c, cut, a, b, begin, end, put);
+void contract_items(const Contraction& c, const Cut& cut, const A& a, const PackedPanels<W>& b, const Items& items,
+                    const TilePut<T>& put) {
+  if (c.m == 1) return contract_few<T, 1>(c, cut, a, b, items, put);
+  if (c.m <= kFewRows) return contract_few<T, 3>(c, cut, a, b, items, put);
+  contract_range(c, cut, a, b, items.begin, items.end, put);
 }
 
 /// Hands the items of all contractions of a batch to the team: run(i, begin, end) does some items of contraction i.
@@ -503,8 +514,11 @@ template <class T, class A, class W>
 WEFT_ONE_COPY void contract_all_or_few(Team& team, const Contraction& c, const A& a, const PackedPanels<W>& b,
                                        const TilePut<T>& put) {
   const Cut cut = detail::cut<T>(c, 1, team.threads());
-  team.parallel(cut.row_blocks * cut.panel_groups, cut.grain,
-                [&](int64_t begin, int64_t end) { contract_items(c, cut, a, b, begin, end, put); });
+  const int64_t count = cut.row_blocks * cut.panel_groups;
+  const bool from_end = c.m == 1 && team.comes_again(b.data);
+  team.parallel(count, cut.grain, [&](int64_t begin, int64_t end) {
+    contract_items(c, cut, a, b, from_end ? Items{count - end, count - begin, true} : Items{begin, end}, put);
+  });
 }
 
 }  // namespace detail
@@ -547,7 +561,7 @@ void contract_packed_batch(Team& team, int64_t batch, const Contraction c, const
   detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
     const detail::PackedPanels panels{b_of(i), c.packed_k ? c.packed_k : c.k};
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
-    detail::contract_items(c, cut, a_of(i), panels, begin, end, detail::tile_put<T>(put_here, c.n));
+    detail::contract_items(c, cut, a_of(i), panels, {begin, end}, detail::tile_put<T>(put_here, c.n));
   });
 }
 

@@ -27,6 +27,13 @@ class Team {
   static Team& alone();
 
   int threads() const { return threads_; }
+  /// True each second time that an operand comes, without another one in between. What reads it then begins at the end,
+  /// which the caches still have: the step of a recurrence reads one matrix again and again.
+  bool comes_again(const void* operand) {
+    is_again_ = operand == last_operand_ && !is_again_;
+    last_operand_ = operand;
+    return is_again_;
+  }
   /// Calls f(begin, end) for ranges that cover 0 .. count once. Ranges begin at multiples of `grain`; at most `grain`
   /// items are not worth a second thread. What f throws is thrown again when all are done. Each item gives the same
   /// bits however many threads there are.
@@ -58,6 +65,8 @@ class Team {
   struct Shared;
   int threads_;
   Shared* shared_;
+  const void* last_operand_ = nullptr;
+  bool is_again_ = false;
 };
 
 }  // namespace weft

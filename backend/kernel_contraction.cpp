@@ -235,7 +235,7 @@ Statements ContractionWriter::shared_panels() {
   // The tiles of few rows take as long to compile as the others.
   const bool is_few = !rows.count().is_number() || rows.count().number <= 3;
   const std::string function = std::string(is_few ? "weft::contract_few<" : "weft::contract<") + type();
-  Statements epilogue = put(s, function + ">(team, " + names_.extents + ", " + names_.rows + ", " + panels + ", [&](" +
+  Statements epilogue = put(s, function + ">(team, " + names_.extents + ", " + names_.rows + ", " + panels + ", [=](" +
                                    sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
@@ -269,7 +269,7 @@ Statements ContractionWriter::block_product(const BlockProduct& strategy) {
                    "};");
   append(lines_, put(s, std::string(is_few ? "weft::contract_few_blocks<" : "weft::contract_blocks<") +
                             std::to_string(strategy.bits) + ">(team, " + names_.extents + ", " + names_.rows + ", " +
-                            weight + ", [&](" + sums_parameters(names_.n0) + ") {"));
+                            weight + ", [=](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 
@@ -308,7 +308,7 @@ Statements ContractionWriter::batch_call(const Shape& s, const std::string& func
   context_.need({Argument::Kind::Team});
   append(lines_,
          put(s, "weft::" + function + "<" + type() + ">(team, " + s.batch_text + ", " + names_.extents + ", " +
-                    names_.rows + ", " + second + ", [&](" + any_batch() + ", " + sums_parameters(names_.n0) + ") {"));
+                    names_.rows + ", " + second + ", [=](" + any_batch() + ", " + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 
@@ -402,7 +402,7 @@ Statements ContractionWriter::product_of_elements(const PackedProduct& strategy)
   const std::string filters = s.n_text == std::to_string(s.n) ? convolution + ".filters" : "0";
   const Shape shape{{}, rows.count().high(), s.n, 1, "", "", "", ""};
   append(lines_, put(shape, convolve_call(window, convolution, filters, a, strategy.weight, strategy.together) +
-                                "[&](" + sums_parameters(names_.n0) + ") {"));
+                                "[=](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 

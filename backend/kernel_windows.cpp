@@ -133,7 +133,7 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   const bool is_ahead = put_ahead(result, ahead);
   const Shape shape{{}, (g.batch * g.outputs).high(), filters, 1, "", "", "", ""};
   const std::string count = g.batch.is_number() ? convolution + ".filters" : std::to_string(g.filters);
-  Statements epilogue = put(shape, convolve_call(window, convolution, count, x, strategy.weight, together) + "[&](" +
+  Statements epilogue = put(shape, convolve_call(window, convolution, count, x, strategy.weight, together) + "[=](" +
                                        sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
@@ -154,7 +154,7 @@ Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const 
   const bool is_few = !rows.is_number() || rows.number <= 3;
   append(lines_, put(shape, std::string(is_few ? "weft::contract_few<" : "weft::contract<") + type() + ">(team, " +
                                 names_.extents + ", " + names_.rows + ", " + context_.parameter_name(strategy.weight) +
-                                ", [&](" + sums_parameters(names_.n0) + ") {"));
+                                ", [=](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 
@@ -169,7 +169,7 @@ Statements ContractionWriter::winograd_convolution(const WinogradConvolution& st
   const std::string convolution = declare_convolution(g.batch, 1, g.channels, std::to_string(g.filters));
   const Shape shape{{}, (g.batch * g.outputs).high(), g.filters, 1, "", "", "", ""};
   append(lines_, put(shape, "weft::convolve_winograd<" + std::to_string(strategy.tile) + ">(team, " + window + ", " +
-                                convolution + ", " + x + ", " + context_.parameter_name(strategy.weight) + ", [&](" +
+                                convolution + ", " + x + ", " + context_.parameter_name(strategy.weight) + ", [=](" +
                                 sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
@@ -196,7 +196,7 @@ Statements ContractionWriter::channel_convolution(const ChannelConvolution& stra
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const Shape shape{{}, (g.batch * g.outputs).high(), g.groups, 1, "", "", "", ""};
-  append(lines_, put(shape, channels_call(g, window) + x + ", " + context_.parameter_name(strategy.weight) + ", [&](" +
+  append(lines_, put(shape, channels_call(g, window) + x + ", " + context_.parameter_name(strategy.weight) + ", [=](" +
                                 sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
@@ -219,7 +219,7 @@ Statements ContractionWriter::pool_channels() {
   const Shape shape{{}, (g.batch * g.outputs).high(), g.groups, 1, "", "", "", ""};
   if (!largest) sum_text_ += " / " + t + "(" + (padded ? std::to_string(g.taps) : taps) + ")";
   append(lines_, put(shape, "weft::pool_channels<" + t + ">(team, " + window + ", " + text(g.batch) + ", " +
-                                std::to_string(g.groups) + ", " + x + ", " + pool_call(largest) + "[&](" +
+                                std::to_string(g.groups) + ", " + x + ", " + pool_call(largest) + "[=](" +
                                 sums_parameters(names_.n0) + ", [[maybe_unused]] int64_t " + taps + ") {"));
   return lines_;
 }
@@ -241,7 +241,7 @@ Statements ContractionWriter::pool() {
   const Shape shape{{planes_count}, 1, g.outputs.high(), 1, "", "", "", ""};
   if (!largest) sum_text_ += " / " + (padded ? t + "(" + std::to_string(g.taps) + ")" : taps + "[" + names_.j + "]");
   Statements epilogue = put(shape, "weft::pool_planes<" + t + ">(team, " + window + ", " + text(planes_count) + ", " +
-                                       x.base + ", " + pool_call(largest) + "[&](" + any_batch() +
+                                       x.base + ", " + pool_call(largest) + "[=](" + any_batch() +
                                        ", int64_t, int64_t " + names_.n0 + ", auto " + names_.width + ", const " + t +
                                        "* " + names_.sums + ", [[maybe_unused]] const " + t + "* " + taps + ") {");
   append(lines_, std::move(epilogue));
@@ -291,7 +291,7 @@ Statements ContractionWriter::plane_convolution() {
                     first = context_.names.unique("first");
   const std::string move = is_one ? "" : " + " + first + " * " + window + ".in_count()";
   const std::string head =
-      "[&](" + (is_one ? any_batch() : "int64_t " + group) + ", " + sums_parameters(names_.n0) + ") {";
+      "[=](" + (is_one ? any_batch() : "int64_t " + group) + ", " + sums_parameters(names_.n0) + ") {";
   Statements epilogue = put(shape, "weft::convolve_planes<" + t + ">(team, " + window + ", " +
                                        std::to_string(g.groups) + ", " + std::to_string(g.filters) + ", " + x.base +
                                        move + ", " + address(w, {names_.batch, names_.m, "k"}) + ", " + head);
@@ -316,7 +316,7 @@ Statements ContractionWriter::point_convolution() {
                    ">{" + x.base + " + " + names_.batch + " * " + text(g.outputs * shape.k) + ", 1, " +
                    text(g.outputs) + "}; };");
   Statements epilogue = put(shape, "weft::contract_batch<" + t + ">(team, " + text(g.batch * g.groups) + ", " +
-                                       names_.extents + ", " + names_.rows + ", " + names_.panels + ", [&](" +
+                                       names_.extents + ", " + names_.rows + ", " + names_.panels + ", [=](" +
                                        any_batch() + ", " + sums_parameters(names_.n0) + ") {");
   append(lines_, std::move(epilogue));
   return lines_;
@@ -346,7 +346,7 @@ Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
   body.push_back(Call{call("weft::unfold<" + t + ">", {name("team"), name(window), name(channels_text(g)), image,
                                                        name(first), name(count), name(array + ".get()")})});
   Statements epilogue = put(shape, "weft::contract<" + t + ">(team, " + names_.extents + ", " + names_.rows + ", " +
-                                       array + ".get(), [&](" + sums_parameters(at_once ? names_.n0 : column) + ") {");
+                                       array + ".get(), [=](" + sums_parameters(at_once ? names_.n0 : column) + ") {");
   if (!at_once)
     add_in_front(epilogue, Let{"int64_t", names_.n0, binary(binary(name("first"), "*", 16), "+", name(column))});
   append(body, std::move(epilogue));

@@ -100,7 +100,7 @@ class ContractionWriter {
   Site planes();
   IndexList image_index() const;
   std::string image(bool copies, int64_t together);
-  std::string image_or_planes(bool copies);
+  std::string image_or_planes(bool copies, int64_t together);
   std::string convolve_call(const std::string& window, const std::string& convolution, const std::string& filters,
                             const std::string& x, size_t weight, int64_t together) const;
   std::string declare_convolution(const Scale& batch, int64_t groups, int64_t channels, const std::string& filters);

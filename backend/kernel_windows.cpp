@@ -51,11 +51,15 @@ std::string ContractionWriter::image(bool copies, int64_t together) {
 
 /// An image that is copied anyway: as the planes that it lies in, so that it is copied once; else with its channels
 /// innermost.
-std::string ContractionWriter::image_or_planes(bool copies) {
+std::string ContractionWriter::image_or_planes(bool copies, int64_t together) {
   const IndexList index = image_index();
-  const std::optional<Site> found = copies ? site(op_.inputs[0], index) : std::nullopt;
-  if (!found || !(found->offset == linear_index(index, context_.extents(op_.inputs[0])))) return image(copies, 1);
-  return "weft::Planes<" + std::string(type()) + ">{" + address(*found, {"x0", "x1", "x2", "x3", "x4"}) + "}";
+  const ValueId value = op_.inputs[0];
+  const std::optional<Site> found = copies && together != 2 ? site(value, index) : std::nullopt;
+  if (!found || !(found->offset == linear_index(index, context_.extents(value)))) return image(copies, together);
+  const std::string place = address(*found, {"x0", "x1", "x2", "x3", "x4"});
+  if (together == 1) return "weft::Planes<" + std::string(type()) + ">{" + place + "}";
+  return "weft::BytePlanes<" + std::string(memory_type(body_.type(value).dtype)) + ">{" + place + ", " +
+         std::to_string(context_.dims(value)[1]) + "}";
 }
 
 /// The element of output m, counted over all images, and channel n.
@@ -124,7 +128,7 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   behind_.reach(result);
   const int64_t together = strategy.together;
   const bool copies = strategy.copies_image || g.channels % together != 0;
-  const std::string x = together > 1 ? image(copies, together) : image_or_planes(copies);
+  const std::string x = image_or_planes(copies, together);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const std::string convolution =
@@ -202,8 +206,9 @@ Statements ContractionWriter::channel_convolution(const ChannelConvolution& stra
 }
 
 std::string ContractionWriter::pool_call(bool largest) const {
-  const std::string t = type(), limits = "std::numeric_limits<" + t + ">::infinity()";
-  return (largest ? "-" + limits : t + "(0)") + ", [](auto a, auto b) { return " +
+  const std::string t = type(), limits = "std::numeric_limits<" + t + ">::";
+  const std::string least = is_float(body_.type(root_).dtype) ? "-" + limits + "infinity()" : limits + "lowest()";
+  return (largest ? least : t + "(0)") + ", [](auto a, auto b) { return " +
          (largest ? "weft::maximum(a, b)" : "a + b") + "; }, ";
 }
 

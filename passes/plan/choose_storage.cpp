@@ -163,9 +163,15 @@ class StorageChooser {
         ++wishes_of(bound[f]).votes;
   }
 
+  /// Whether a convolution copies its image anyway: channels are multiplied four at a time, and there are fewer.
+  static bool fills_channels_up(const KernelBody& body) {
+    const auto* direct = std::get_if<DirectConvolution>(&body.kernel.strategy);
+    return direct && body.dims(image_of(body))[kChannels] % direct->together != 0;
+  }
+
   void vote_for_image(const KernelBody& body, const Buffers& bound) {
     const std::optional<Load> load = load_of_image(body);
-    if (!load || !bound[load->parameter]) return;
+    if (!load || !bound[load->parameter] || fills_channels_up(body)) return;
     if (makes_channels_of(body, image_of(body), body.body.inputs()[load->parameter], kChannels))
       ++wishes_of(bound[load->parameter]).votes;
   }

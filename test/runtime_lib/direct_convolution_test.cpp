@@ -164,7 +164,19 @@ static std::vector<T> packed_together(const SlidingWindow& w, const Convolution&
   return packed;
 }
 
-/// Against plain sums, with the machine's instruction and without. `c.channels` is a multiple of 4.
+/// The bytes of images whose channels lie innermost, in planes.
+template <class Element>
+static std::vector<Element> in_planes(const SlidingWindow& w, const Convolution& c, const std::vector<Element>& x) {
+  const int64_t points = w.in_count(), channels = c.groups * c.channels;
+  std::vector<Element> planes(x.size());
+  for (int64_t i = 0; i < c.batch * points; ++i)
+    for (int64_t n = 0; n < channels; ++n)
+      planes[size_t((i / points * channels + n) * points + i % points)] = x[size_t(i * channels + n)];
+  return planes;
+}
+
+/// Against plain sums, with the machine's instruction and without; of images in planes too. Several groups have
+/// multiples of 4 channels.
 template <class Element>
 static void check_bytes(const SlidingWindow& w, const Convolution& c, int32_t zero, Numbers& numbers) {
   Team team(2);
@@ -176,11 +188,16 @@ static void check_bytes(const SlidingWindow& w, const Convolution& c, int32_t ze
   for (int32_t& value : centred) value -= zero;
   const std::vector<double> want = plain_convolution(w, c, centred, wide);
   const std::vector<int8_t> packed = packed_together(w, c, 4, filters);
-  const Convolution fours{c.batch, c.groups, c.channels / 4, c.filters};
+  const Convolution fours{c.batch, c.groups, (c.channels + 3) / 4, c.filters};
   std::vector<int32_t> y(want.size());
   const auto put = [&](int64_t m, int64_t n0, auto width, const int32_t* sums) {
     for (int64_t j = 0; j < width; ++j) y[size_t(m * c.groups * c.filters + n0 + j)] += sums[j];
   };
+  const std::vector<Element> planes = in_planes(w, c, x);
+  convolve_bytes(team, w, fours, BytePlanes<Element>{planes.data(), c.groups * c.channels}, zero, packed.data(), put);
+  CHECK(largest_error(y, want) == 0);
+  if (c.channels % 4 != 0) return;
+  y.assign(y.size(), 0);
   convolve_bytes(team, w, fours, x.data(), zero, packed.data(), put);
   CHECK(largest_error(y, want) == 0);
   y.assign(y.size(), 0);
@@ -198,6 +215,9 @@ TEST_CASE("direct convolution of bytes: exact sums, with a border that holds the
     const Convolution shape{pick(numbers, 1, 2), pick(numbers, 1, 2), 4 * pick(numbers, 1, 5), pick(numbers, 1, 50)};
     check_bytes<uint8_t>(window, shape, int32_t(pick(numbers, 0, 255)), numbers);
     check_bytes<int8_t>(window, shape, int32_t(pick(numbers, 0, 255)) - 128, numbers);
+    const Convolution odd{shape.batch, 1, pick(numbers, 1, 9), shape.filters};
+    check_bytes<uint8_t>(window, odd, int32_t(pick(numbers, 0, 255)), numbers);
+    check_bytes<int8_t>(window, odd, int32_t(pick(numbers, 0, 255)) - 128, numbers);
   }
   // The largest sums: products of two neighbours do not saturate.
   const SlidingWindow point{{1, 1, 3}, {1, 1, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};

@@ -46,6 +46,13 @@ struct Planes {
   const T* data;
 };
 
+/// The same of bytes, four of which are one element. Zeros stand where there are fewer.
+template <class Element>
+struct BytePlanes {
+  const Element* data;
+  int64_t channels;  // of all groups
+};
+
 namespace detail {
 
 /// The image that tiles read: its extents are what the outputs reach, no more.
@@ -94,6 +101,32 @@ inline void put_points(Planes<T> from, int64_t count, int64_t channels, int64_t 
     for (int64_t i = 0; i < count; ++i) out[i * channels + c] = from.data[c * plane + i];
 }
 
+/// kCount bytes of each point as one element, `step` behind the last point's.
+template <int64_t kCount, class Element, class Quad>
+[[gnu::always_inline]] inline void put_quads_of(const Element* from, int64_t count, int64_t plane, int64_t step,
+                                                Quad* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    for (int64_t c = 0; c < kCount; ++c) bits |= uint32_t{uint8_t(from[c * plane + i])} << 8 * c;
+    out[i * step].bits = bits;
+  }
+}
+template <int64_t kCount, class Element, class Quad>
+inline void put_quads(const Element* from, int64_t count, int64_t plane, int64_t step, Quad* out) {
+  if (step == 1) return put_quads_of<kCount>(from, count, plane, 1, out);  // g++ makes vectors of known steps only
+  put_quads_of<kCount>(from, count, plane, step, out);
+}
+template <class Element, class Quad>
+inline void put_points(BytePlanes<Element> from, int64_t count, int64_t channels, int64_t plane, Quad* out) {
+  for (; from.channels > 0; from.channels -= 4, from.data += 4 * plane, ++out) {
+    if (from.channels == 1) return put_quads<1>(from.data, count, plane, channels, out);
+    if (from.channels == 2) return put_quads<2>(from.data, count, plane, channels, out);
+    if (from.channels == 3) return put_quads<3>(from.data, count, plane, channels, out);
+    put_quads<4>(from.data, count, plane, channels, out);
+  }
+}
+
 /// Where image `number` begins, or its point at `at`.
 template <class T>
 inline const T* image_at(const T* x, int64_t number, int64_t at, int64_t points, int64_t channels) {
@@ -102,6 +135,10 @@ inline const T* image_at(const T* x, int64_t number, int64_t at, int64_t points,
 template <class T>
 inline Planes<T> image_at(Planes<T> x, int64_t number, int64_t at, int64_t points, int64_t channels) {
   return {x.data + number * points * channels + at};
+}
+template <class Element>
+inline BytePlanes<Element> image_at(BytePlanes<Element> x, int64_t number, int64_t at, int64_t points, int64_t) {
+  return {x.data + number * points * x.channels + at, x.channels};
 }
 
 /// One row of the bordered image, `outside` outside of the input.
@@ -505,7 +542,7 @@ namespace detail {
 template <class T, TileWidths kWidths, class X>
 WEFT_ONE_COPY void convolve_all(Team& team, const SlidingWindow& window, const Convolution& c, const X& x,
                                 const T* filters, const OutputPut<T>& out, T outside, int32_t zero) {
-  constexpr bool kIsPlanes = std::is_same_v<X, Planes<T>>;
+  constexpr bool kIsPlanes = !std::is_pointer_v<X>;
   if (c.batch * window.out_count() == 0) return;  // a rank without rows
   const bool copies = kIsPlanes || reads_border(window);
   const Scratch<T> bordered(border_count(window, c, kIsPlanes));
@@ -558,19 +595,39 @@ void convolve_pairs(Team& team, const SlidingWindow& window, const Convolution& 
     run(std::false_type{});
 }
 
+namespace detail {
+
+/// The element type of images of bytes, and the images as `convolve` reads them.
+template <class Element>
+Element byte_of(const Element* x);
+template <class Element>
+Element byte_of(BytePlanes<Element> x);
+
+template <class Quad, class Element>
+const Quad* as_quads(const Element* x) {
+  return reinterpret_cast<const Quad*>(x);
+}
+template <class Quad, class Element>
+BytePlanes<Element> as_quads(BytePlanes<Element> x) {
+  return x;
+}
+
+}  // namespace detail
+
 /// Sums of products of 8-bit integers minus their zero point with signed ones, whose zero point is 0. The channels of
 /// `c` count fours: images and filters hold four channels of each point side by side, zeros in the filters where there
-/// are fewer.
+/// are fewer. `x` points to such images, or it is BytePlanes.
 ///
 ///   filters  [groups][ceil(filters / 16)][z taps][y taps][x taps][ceil(channels / 4)][16][4]
-template <int64_t kFilters = 0, class Element, class Put, class Ahead = NothingAhead>
-void convolve_bytes(Team& team, const SlidingWindow& window, const Convolution& c, const Element* x, int32_t zero,
+template <int64_t kFilters = 0, class X, class Put, class Ahead = NothingAhead>
+void convolve_bytes(Team& team, const SlidingWindow& window, const Convolution& c, const X& x, int32_t zero,
                     const int8_t* filters, Put&& put, Ahead&& ahead = {}) {
   const auto run = [&](auto has_dot_product) {
+    using Element = decltype(detail::byte_of(x));
     using Quad = ByteQuad<Element, decltype(has_dot_product)::value>;
     const Quad outside{uint8_t(zero) * 0x01010101u};
-    convolve<Quad, kFilters>(team, window, c, reinterpret_cast<const Quad*>(x), reinterpret_cast<const Quad*>(filters),
-                             put, ahead, outside, zero + detail::kByteShift<Element>);
+    convolve<Quad, kFilters>(team, window, c, detail::as_quads<Quad>(x), reinterpret_cast<const Quad*>(filters), put,
+                             ahead, outside, zero + detail::kByteShift<Element>);
   };
   if (has_byte_dot_product())
     run(std::true_type{});

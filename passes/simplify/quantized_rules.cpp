@@ -6,14 +6,15 @@
 #include <algorithm>
 
 #include "ir/ops/quantization.h"
+#include "ir/ops/window.h"
 #include "passes/simplify/rules.h"
 
 namespace weftc {
 
 namespace {
 
-/// Operand 2 of a DequantizeLinear; none: 0 throughout.
-ValueId zero_of(const Op& dequantize) { return dequantize.inputs.size() > 2 ? dequantize.inputs[2] : ValueId{}; }
+/// Operand 2 of a DequantizeLinear or QuantizeLinear; none: 0 throughout.
+ValueId zero_of(const Op& op) { return op.inputs.size() > 2 ? op.inputs[2] : ValueId{}; }
 
 /// The one number that all of a tensor's elements are.
 std::optional<int64_t> only_number(const Match& match, ValueId value) {
@@ -131,6 +132,47 @@ ValueId put_view_of_integers(Rewriter& write, const Match& match) {
   return write.op(OpKind::DequantizeLinear, std::move(operands), std::move(attrs));
 }
 
+/// True if each window of a pool has elements of the image in it: the maximum of none is -inf, which no integer is.
+bool windows_hold_elements(const Match& match) {
+  const Shape& x = match.type("x").shape;
+  for (size_t d = 2; d < x.size(); ++d)
+    if (!is_static({x[d]})) return false;
+  const auto is_inside = [](const WindowDim& dim, int64_t output) {
+    for (int64_t k = 0, at = output * dim.stride - dim.before; k < dim.kernel; ++k, at += dim.dilation)
+      if (at >= 0 && at < dim.in) return true;
+    return false;
+  };
+  for (const WindowDim& dim : window_of_attrs(match.root(), match.type("x").dims(), match.root_type().dims()))
+    for (int64_t output = 0; output < dim.out; ++output)
+      if (!is_inside(dim, output)) return false;
+  return true;
+}
+
+/// A scale whose products and quotients with integers of 16 bits are normal numbers: rounding them loses nothing.
+bool is_plain_scale(const Tensor& scale) {
+  constexpr double kLeast = 1e-30, kMost = 1e30;
+  return scale.size() == 1 && scale.real[0] >= kLeast && scale.real[0] <= kMost;
+}
+
+/// Bytes times a positive number have their order.
+bool pools_bytes(const Match& match) {
+  const DType dtype = match.type("x").dtype;
+  return (dtype == DType::U8 || dtype == DType::I8) && match.root().outputs.size() == 1 && moves_integers(match) &&
+         is_plain_scale(match.tensor(match["s"])) && windows_hold_elements(match);
+}
+
+/// The integers are quantized as they were before.
+bool quantizes_back(const Match& match) {
+  const Op &scaled = match.op("x scaled"), &root = match.root();
+  const DType dtype = match.type("x").dtype;
+  if ((dtype != DType::U8 && dtype != DType::I8) || match.root_type().dtype != dtype) return false;
+  if (match.type("s").dtype != DType::F32 || match.type("to").dtype != DType::F32) return false;
+  const Tensor from = match.tensor(match["s"]), to = match.tensor(match["to"]);
+  const std::optional<int64_t> zero = only_number(match, zero_of(scaled));
+  return is_plain_scale(from) && is_plain_scale(to) && from.real[0] == to.real[0] && zero &&
+         zero == only_number(match, zero_of(root));
+}
+
 Pattern dequantized(const char* integers, const char* scale, const char* name, bool is_weight) {
   return op(OpKind::DequantizeLinear, {is_weight ? constant(integers) : any(integers), constant(scale)}).as(name);
 }
@@ -147,6 +189,15 @@ std::span<const Rule> quantized_rules() {
        op({OpKind::Flatten, OpKind::Reshape, OpKind::Transpose, OpKind::Squeeze, OpKind::Unsqueeze},
           {op(OpKind::DequantizeLinear, {any("x"), constant("s")}).as("x scaled")}),
        moves_integers, put_view_of_integers},
+      // MaxPool(Dequantize(x))  ->  Dequantize(MaxPool(x))
+      {"pool-of-dequantized",
+       op(OpKind::MaxPool, {op(OpKind::DequantizeLinear, {any("x"), constant("s")}).as("x scaled")}), pools_bytes,
+       put_view_of_integers},
+      // Quantize(Dequantize(x))  ->  x  with the same scale and zero point
+      {"quantize-of-dequantized",
+       op(OpKind::QuantizeLinear,
+          {op(OpKind::DequantizeLinear, {any("x"), constant("s")}).as("x scaled"), constant("to")}),
+       quantizes_back, [](Rewriter&, const Match& match) { return match["x"]; }},
       // MatMul(Dequantize(x), Dequantize(w))  ->  Cast(MatMulInteger(x, w)) * (sx * sw)
       {"product-of-integers", op({OpKind::MatMul, OpKind::Gemm}, {x, w}), multiplies_bytes, put_product},
   };

@@ -21,9 +21,10 @@ bool has_window(const Graph& body) {
 
 std::optional<WindowOp> window_of(const KernelBody& body, std::string& why) {
   const ValueId root = contraction_of(body.body);
-  why = "the kernel has several loops that sum, or it is a pool of integers";
+  why = "the kernel has several loops that sum, or it is a pool of wide integers";
   const bool is_pool = root && body.body.producer_op(root).inputs.size() == 1;
-  if (!root || (is_pool && !is_float(body.body.type(root).dtype))) return {};
+  const DType dtype = root ? body.body.type(root).dtype : DType::F32;
+  if (!root || (is_pool && !is_float(dtype) && dtype != DType::U8 && dtype != DType::I8)) return {};
   why = "the window has more than three dimensions, or nothing in it";
   const std::optional<WindowGeometry> geometry = window_geometry(body, root);
   if (!geometry) return {};

@@ -352,6 +352,11 @@ inline const std::string kFirstScaled = "{axis = 0, block_size = 0, saturate = 1
 inline const std::string kCast = " {round_mode = \"up\", saturate = 1, to = 0} : ";
 inline const std::string kBytes = line("%a = DequantizeLinear(%bytes, %dot1, %five) " + kScaled + "f32[2, 3]");
 inline const std::string kPhoto = line("%a = DequantizeLinear(%photo, %dot1, %five) " + kScaled + "f32[1, 2, 4, 4]");
+/// A pool of windows of two columns.
+inline std::string pooled(const std::string& pads) {
+  return "{auto_pad = \"NOTSET\", ceil_mode = 0, dilations = [1, 1], kernel_shape = [1, 2], pads = " + pads +
+         ", storage_order = 0, strides = [1, 1]} : ";
+}
 inline const std::string kIntegers =
     "{auto_pad = \"NOTSET\", dilations = [1, 1], group = 1, kernel_shape = [1, 2], pads = [0, 0, 0, 0], strides = [1, "
     "1], zero = 5} : ";
@@ -385,6 +390,22 @@ inline const Case kQuantized[] = {
          line("%a = DequantizeLinear(%p, %scales, %none) " + kFirstScaled + "f32[2, 3]") +
          line("%y = Transpose(%a) {perm = [1, 0]} : f32[3, 2]") + returned("%y"),
      ""},
+    {"pool-of-dequantized",
+     kPhoto + line("%p = MaxPool(%a) " + pooled("[0, 1, 0, 0]") + "f32[1, 2, 4, 4]") +
+         line("%y = Exp(%p) : f32[1, 2, 4, 4]") + returned("%y"),
+     line("%p/MaxPool = MaxPool(%photo) " + pooled("[0, 1, 0, 0]") + "u8[1, 2, 4, 4]") +
+         line("%p = DequantizeLinear(%p/MaxPool, %dot1, %five) " + kFirstScaled + "f32[1, 2, 4, 4]") +
+         line("%y = Exp(%p) : f32[1, 2, 4, 4]") + returned("%y")},
+    // The first window of a row lies in the border, where the maximum is -inf.
+    {"pool-of-dequantized",
+     kPhoto + line("%y = MaxPool(%a) " + pooled("[0, 2, 0, 0]") + "f32[1, 2, 4, 5]") + returned("%y"), ""},
+    {"quantize-of-dequantized",
+     kBytes + line("%q1 = QuantizeLinear(%a, %dot1, %five) " + kScaled + "u8[2, 3]") +
+         line("%y = Cast(%q1)" + kCast + "f32[2, 3]") + returned("%y"),
+     line("%y = Cast(%bytes)" + kCast + "f32[2, 3]") + returned("%y")},
+    // Another scale.
+    {"quantize-of-dequantized",
+     kBytes + line("%y = QuantizeLinear(%a, %one, %five) " + kScaled + "u8[2, 3]") + returned("%y"), ""},
     // A scale for each channel of the image: its sums have none in common.
     {"convolution-of-integers",
      kPhoto + line("%v = DequantizeLinear(%filters, %scales, %none) " + kScaled + "f32[2, 2, 1, 2]") +

@@ -80,6 +80,33 @@ TEST_CASE("channels last: one filter a channel, random windows") {
   }
 }
 
+/// The largest of each window, and how many taps lie inside of it; `least` where there are none.
+template <class T>
+static void check_pool(Team& team, const SlidingWindow& w, int64_t batch, int64_t channels, const std::vector<T>& x,
+                       T least) {
+  std::vector<T> largest(size_t(batch * w.out_count() * channels));
+  std::vector<int64_t> taps(largest.size());
+  pool_channels(
+      team, w, batch, channels, x.data(), least, [](auto a, auto b) { return a > b ? a : b; },
+      [&](int64_t m, int64_t n0, auto width, const T* results, int64_t inside) {
+        for (int64_t j = 0; j < width; ++j) {
+          largest[size_t(m * channels + n0 + j)] = results[j];
+          taps[size_t(m * channels + n0 + j)] += inside;
+        }
+      });
+  for (int64_t at = 0; at < batch * w.out_count() * channels; ++at) {
+    T want = least;
+    int64_t inside = 0;
+    each_tap(w, at / channels % w.out_count(), [&](int64_t, int64_t position) {
+      const int64_t pixel = at / channels / w.out_count() * w.in_count() + position;
+      want = std::max(want, x[size_t(pixel * channels + at % channels)]);
+      ++inside;
+    });
+    REQUIRE(largest[size_t(at)] == want);
+    REQUIRE(taps[size_t(at)] == inside);
+  }
+}
+
 TEST_CASE("channels last: pools know how many taps lie inside") {
   Team team(2);
   Numbers numbers(5);
@@ -87,26 +114,11 @@ TEST_CASE("channels last: pools know how many taps lie inside") {
     CAPTURE(i);
     const SlidingWindow w = random_window(numbers);
     const int64_t batch = pick(numbers, 1, 2), channels = pick(numbers, 1, i % 2 ? 15 : 150);
-    const auto x = draw<float>(numbers, batch * w.in_count() * channels);
-    std::vector<float> largest(size_t(batch * w.out_count() * channels)), taps(largest.size());
-    pool_channels(
-        team, w, batch, channels, x.data(), -2.0f, [](auto a, auto b) { return a > b ? a : b; },
-        [&](int64_t m, int64_t n0, auto width, const float* results, int64_t inside) {
-          for (int64_t j = 0; j < width; ++j) {
-            largest[size_t(m * channels + n0 + j)] += results[j];
-            taps[size_t(m * channels + n0 + j)] += float(inside);
-          }
-        });
-    for (int64_t at = 0; at < batch * w.out_count() * channels; ++at) {
-      float want = -2;
-      int64_t inside = 0;
-      each_tap(w, at / channels % w.out_count(), [&](int64_t, int64_t position) {
-        const int64_t pixel = at / channels / w.out_count() * w.in_count() + position;
-        want = std::max(want, x[size_t(pixel * channels + at % channels)]);
-        ++inside;
-      });
-      REQUIRE(largest[size_t(at)] == want);
-      REQUIRE(taps[size_t(at)] == float(inside));
-    }
+    const int64_t count = batch * w.in_count() * channels;
+    check_pool<float>(team, w, batch, channels, draw<float>(numbers, count), -2);
+    std::vector<int8_t> bytes(static_cast<size_t>(count));
+    for (int8_t& byte : bytes) byte = int8_t(pick(numbers, 0, 255));
+    check_pool<int8_t>(team, w, batch, channels, bytes, -128);
+    check_pool<uint8_t>(team, w, batch, channels, {bytes.begin(), bytes.end()}, 0);
   }
 }

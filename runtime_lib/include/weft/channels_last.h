@@ -322,20 +322,22 @@ void combine_few(const T* x, const TapPlace* taps, int64_t count, T identity, co
   if constexpr (kWidth > 1) combine_few<T, kWidth / 2>(x, taps, count, identity, combine, width, results);
 }
 
-/// The outputs of a run of a pool, all channels; the first of them is output m.
+/// The outputs of a run of a pool, all channels, a panel or a vector at a time; the first of them is output m. `put` is
+/// a copy, as that of TilePut.
 template <class T, class Combine, class Put>
-void pool_run(const OutputRun<T>& run, T identity, int64_t m, const Combine& combine, Put& put) {
-  alignas(64) T results[kPanel];
+void pool_run(const OutputRun<T>& run, T identity, int64_t m, const Combine& combine, Put put) {
+  constexpr int64_t kTogether = std::max<int64_t>(kPanel, Simd<T>::kLanes);
+  alignas(64) T results[kTogether];
   for (int64_t o = 0; o < run.outputs; ++o)
-    for (int64_t n = 0; n < run.channels; n += kPanel) {
-      const int64_t width = std::min(kPanel, run.channels - n);
+    for (int64_t n = 0; n < run.channels; n += kTogether) {
+      const int64_t width = std::min(kTogether, run.channels - n);
       const T* from = run.x + o * run.stride + n;
-      if (width == kPanel)
-        combine_taps<Simd<T>::kLanes, Simd<T>::kPanelVectors>(from, run.taps, run.tap_count, identity, combine,
-                                                              results);
+      if (width == kTogether)
+        combine_taps<Simd<T>::kLanes, kTogether / Simd<T>::kLanes>(from, run.taps, run.tap_count, identity, combine,
+                                                                   results);
       else
         combine_few(from, run.taps, run.tap_count, identity, combine, width, results);
-      put_row(m + o, n, width, results, put);
+      for (int64_t c = 0; c < width; c += kPanel) put_row(m + o, n + c, std::min(kPanel, width - c), results + c, put);
     }
 }
 
@@ -391,19 +393,19 @@ void convolve_channels(Team& team, const SlidingWindow& window, int64_t batch, c
 template <class T, class Combine, class Put>
 void pool_channels(Team& team, const SlidingWindow& window, int64_t batch, int64_t channels, const T* x, T identity,
                    Combine&& combine, Put&& put) {
-  team.parallel(batch * window.out[0] * window.out[1], detail::window_grain(window, channels),
-                [&](int64_t begin, int64_t end) {
-                  const Scratch<detail::TapPlace> taps(window.tap_count());
-                  detail::each_window_row(
-                      window, channels, begin, end, [&](const detail::WindowRow& row, int64_t image, int64_t m) {
-                        detail::each_run(row, x + image, taps.get(), [&](const auto& run, int64_t o) {
-                          auto put_taps = [&](int64_t at, int64_t n0, auto width, const T* all) {
-                            put(at, n0, width, all, run.tap_count);
-                          };
-                          detail::pool_run(run, identity, m + o, combine, put_taps);
-                        });
-                      });
-                });
+  team.parallel(
+      batch * window.out[0] * window.out[1], detail::window_grain(window, channels), [&](int64_t begin, int64_t end) {
+        const Scratch<detail::TapPlace> taps(window.tap_count());
+        detail::each_window_row(
+            window, channels, begin, end, [&](const detail::WindowRow& row, int64_t image, int64_t m) {
+              detail::each_run(row, x + image, taps.get(), [&](const auto& run, int64_t o) {
+                const auto put_taps = [put, taps = run.tap_count](int64_t at, int64_t n0, auto width, const T* all) {
+                  put(at, n0, width, all, taps);
+                };
+                detail::pool_run(run, identity, m + o, combine, put_taps);
+              });
+            });
+      });
 }
 
 }  // namespace weft

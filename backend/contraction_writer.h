@@ -84,6 +84,7 @@ class ContractionWriter {
   Statements batch_call(const Shape& shape, const std::string& function, const std::string& second);
   Statements put(const Shape& shape, const std::string& head);
   Statements fetches(const Statements& row, const Statements& loop) const;
+  Statements byte_stores(Scope& row, Scope& loop);
   std::string sums_parameters(const std::string& column) const;
   std::string any_batch() const { return "[[maybe_unused]] int64_t " + names_.batch; }
   std::string first_operand(const Site& a) const;

@@ -85,7 +85,10 @@ Element Elements::compute(ValueId value, const IndexList& index, const std::stri
 
 Element Elements::named(ValueId value, Element element) {
   const std::string local = scopes.names.unique(last_component(body_.value(value).name));
-  element.scope->put(Let{compute_type(body_.type(value).dtype), local, element.expr});
+  // Quantized numbers stay as wide as those that they were made of, in vectors of as many elements.
+  const DType dtype = body_.type(value).dtype;
+  const bool is_quantized = body_.producer_op(value).kind == OpKind::Saturate && !is_small_int(dtype);
+  element.scope->put(Let{is_quantized ? "int32_t" : compute_type(dtype), local, element.expr});
   return {name(local), element.scope};
 }
 

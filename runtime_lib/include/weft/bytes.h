@@ -67,10 +67,19 @@ inline constexpr int32_t kByteShift = (Element(-1) < 0) == kBytesAreSigned ? 0
                                       : kBytesAreSigned                    ? -128
                                                                            : 128;
 
-/// Four elements as they are multiplied.
+/// Four elements in each lane, as they are multiplied.
 template <class Element, bool kDotProduct>
-inline uint32_t multiplied_bytes(ByteQuad<Element, kDotProduct> x) {
-  return kByteShift<Element> != 0 ? x.bits ^ 0x80808080u : x.bits;
+[[gnu::always_inline]] inline Simd<int32_t>::Vector multiplied_bytes(ByteQuad<Element, kDotProduct> x) {
+  Simd<int32_t>::Vector bytes = Simd<int32_t>::Vector{} + int32_t(x.bits);
+  if constexpr (kByteShift<Element> != 0) {
+#if defined(__aarch64__)
+    asm("" : "+w"(bytes));
+#elif defined(__x86_64__)
+    asm("" : "+v"(bytes));  // g++ flips the bits in another register, from where it takes longer to fill the lanes
+#endif
+    bytes ^= int32_t(0x80808080u);
+  }
+  return bytes;
 }
 
 #if defined(__aarch64__)

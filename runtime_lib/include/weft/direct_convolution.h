@@ -229,7 +229,7 @@ template <class T, int kFactor, class Vector>
 template <class T, class Vector, class Factor>
 [[gnu::always_inline]] inline void add_products(Vector& sum, Factor x, const Vector& w) {
   if constexpr (is_byte_quad<T>)
-    sum = add_byte_products<T::kDotProduct>(sum, Vector{} + int32_t(x), w);
+    sum = add_byte_products<T::kDotProduct>(sum, x, w);
   else if constexpr (is_bfloat_pair<T>)
     add_pair_products<T::kDotProduct>(sum, x, w);
   else
@@ -337,7 +337,7 @@ void find_start(const T* panel, int64_t panel_stride, int64_t depth, int32_t zer
   for (int64_t k = 0; zero != 0 && k < depth; ++k)
 #pragma GCC unroll 16
     for (int v = 0; v < P * V; ++v)
-      add_products<T>(sum[v], 0x01010101u,
+      add_products<T>(sum[v], Vector{} + 0x01010101,
                       *reinterpret_cast<const Vector*>(panel + v / V * panel_stride + k * kPanel + v % V * S::kLanes));
   for (int v = 0; v < P * V; ++v) *reinterpret_cast<Vector*>(start + int64_t{v} * S::kLanes) = sum[v] * -zero;
 }

@@ -391,16 +391,17 @@ WEFT_HD To rounded_cast(From x) {
 }
 
 /// Quantizing: a float without a fraction, taken into the range of an integer of at most 16 bits. NaN becomes the
-/// smallest one.
+/// smallest one. Integers of whole bytes are given in 32 bits, as wide as the float.
 template <class To>
-WEFT_HD To saturate(float x) {
+WEFT_HD auto saturate(float x) {
   float low, high;
   if constexpr (is_small_int<To>)
     low = To::kLowest, high = To::kHighest;
   else
     low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
   const float limit = detail::unfolded(low), above = x > limit ? x : limit;
-  return To(int32_t(detail::at_most(above, high)));
+  using Result = std::conditional_t<is_small_int<To>, To, int32_t>;
+  return Result(int32_t(detail::at_most(above, high)));
 }
 
 /// ONNX BitShift: bits that are shifted out are lost, also all of them.

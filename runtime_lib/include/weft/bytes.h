@@ -67,19 +67,23 @@ inline constexpr int32_t kByteShift = (Element(-1) < 0) == kBytesAreSigned ? 0
                                       : kBytesAreSigned                    ? -128
                                                                            : 128;
 
-/// Four elements in each lane, as they are multiplied.
+/// Keeps g++ from what it would do with a vector before it is in its register.
+template <class Vector>
+[[gnu::always_inline]] inline void keep_in_register([[maybe_unused]] Vector& x) {
+#if defined(__aarch64__)
+  asm("" : "+w"(x));
+#elif defined(__x86_64__)
+  asm("" : "+v"(x));
+#endif
+}
+
+/// Four elements in each lane, as they are multiplied. g++ would take bits apart in a register of another kind, from
+/// where it takes longer to fill the lanes.
 template <class Element, bool kDotProduct>
 [[gnu::always_inline]] inline Simd<int32_t>::Vector multiplied_bytes(ByteQuad<Element, kDotProduct> x) {
   Simd<int32_t>::Vector bytes = Simd<int32_t>::Vector{} + int32_t(x.bits);
-  if constexpr (kByteShift<Element> != 0) {
-#if defined(__aarch64__)
-    asm("" : "+w"(bytes));
-#elif defined(__x86_64__)
-    asm("" : "+v"(bytes));  // g++ flips the bits in another register, from where it takes longer to fill the lanes
-#endif
-    bytes ^= int32_t(0x80808080u);
-  }
-  return bytes;
+  keep_in_register(bytes);
+  return kByteShift<Element> != 0 ? bytes ^ int32_t(0x80808080u) : bytes;
 }
 
 #if defined(__aarch64__)
@@ -95,7 +99,7 @@ template <bool kDotProduct>
   const int8x16_t a = vreinterpretq_s8_s32(x), b = vreinterpretq_s8_s32(w);
   const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(b)), high = vmull_high_s8(a, b);
   sum = vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
-  asm("" : "+w"(sum));  // g++ adds the products of several steps first, which do not fit into registers
+  keep_in_register(sum);  // else g++ adds the products of several steps first, which do not fit into registers
   return sum;
 }
 
@@ -123,9 +127,12 @@ template <class Vector>
 /// sum + the products of even and odd bytes, 16 bits wide each.
 template <class Vector>
 [[gnu::always_inline]] inline Vector add_wide_products(Vector sum, Vector x, Vector w) {
-  const Words low = (Words)(x & 0x00ff00ff), high = (Words)((x >> 8) & 0x00ff00ff);
+  typedef uint16_t UnsignedWords __attribute__((vector_size(kVectorBytes)));
+  const Words low = (Words)(x & 0x00ff00ff), high = (Words)((UnsignedWords)x >> 8);
   const Words even = ((Words)w << 8) >> 8, odd = (Words)w >> 8;
-  return sum + neighbour_products<Vector>(low, even) + neighbour_products<Vector>(high, odd);
+  sum += neighbour_products<Vector>(low, even) + neighbour_products<Vector>(high, odd);
+  keep_in_register(sum);  // as above
+  return sum;
 }
 
 /// sum + the products of four unsigned bytes with four signed ones, in each lane.

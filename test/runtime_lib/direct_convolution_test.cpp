@@ -175,7 +175,7 @@ static std::vector<Element> in_planes(const SlidingWindow& w, const Convolution&
   return planes;
 }
 
-/// Against plain sums, with the machine's instruction and without; of images in planes too. Several groups have
+/// Against plain sums, with each instruction of the machine and without; of images in planes too. Several groups have
 /// multiples of 4 channels.
 template <class Element>
 static void check_bytes(const SlidingWindow& w, const Convolution& c, int32_t zero, Numbers& numbers) {
@@ -200,11 +200,16 @@ static void check_bytes(const SlidingWindow& w, const Convolution& c, int32_t ze
   y.assign(y.size(), 0);
   convolve_bytes(team, w, fours, x.data(), zero, packed.data(), put);
   CHECK(largest_error(y, want) == 0);
-  y.assign(y.size(), 0);
-  using Quad = ByteQuad<Element, false>;
-  convolve(team, w, fours, reinterpret_cast<const Quad*>(x.data()), reinterpret_cast<const Quad*>(packed.data()), put,
-           NothingAhead{}, Quad{uint8_t(zero) * 0x01010101u}, zero + detail::kByteShift<Element>);
-  CHECK(largest_error(y, want) == 0);
+  const auto check_with = [&]<ByteDot kDot>() {
+    y.assign(y.size(), 0);
+    using Quad = ByteQuad<Element, kDot>;
+    convolve(team, w, fours, reinterpret_cast<const Quad*>(x.data()), reinterpret_cast<const Quad*>(packed.data()), put,
+             NothingAhead{}, Quad{uint8_t(zero) * 0x01010101u}, zero + detail::kByteShift<Element>);
+    CHECK(largest_error(y, want) == 0);
+  };
+  check_with.template operator()<ByteDot::None>();
+  if constexpr (kMayHaveVexDot)
+    if (has_avx_vnni()) check_with.template operator()<ByteDot::VexDot>();
 }
 
 TEST_CASE("direct convolution of bytes: exact sums, with a border that holds the zero point") {

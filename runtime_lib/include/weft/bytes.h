@@ -1,7 +1,7 @@
 // Four 8-bit integers as one element of a contraction: unsigned or signed ones of the first operand, signed ones of the
-// second. direct_convolution.h sums their products in 32-bit integers, exactly: with AVX-512's vpdpbusd or Arm's sdot,
-// where the machine has it, else by products of 16-bit integers (pmaddwd), whose sums of two never saturate, or of
-// bytes (Arm's smull).
+// second. direct_convolution.h sums their products in 32-bit integers, exactly: with vpdpbusd of AVX-512 or AVX-VNNI,
+// or Arm's sdot, where the machine has it, else by products of 16-bit integers (pmaddwd), whose sums of two never
+// saturate, or of bytes (Arm's smull).
 //
 // vpdpbusd wants its first operand unsigned, sdot signed. The others are read so by flipping the sign bit, which adds
 // 128 to each, or subtracts it; sums begin with what that, and a zero point, add too much: -(zero + shift) * (sum of
@@ -11,6 +11,8 @@
 #include <arm_neon.h>
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 #include <cstdint>
@@ -19,36 +21,58 @@
 
 namespace weft {
 
-/// Four elements of the first operand, `Element` each, and whether the machine has vpdpbusd.
-template <class Element, bool kHasDotProduct>
+/// The instruction that sums the products of four bytes: vpdpbusd as AVX-512 encodes it, or sdot; vpdpbusd as AVX-VNNI
+/// does, which CPUs without AVX-512 have.
+enum class ByteDot : uint8_t { None, Dot, VexDot };
+
+/// Four elements of the first operand, `Element` each, and what multiplies them.
+template <class Element, ByteDot kInstruction>
 struct ByteQuad {
-  static constexpr bool kDotProduct = kHasDotProduct;
+  static constexpr ByteDot kDot = kInstruction;
   uint32_t bits;
 } __attribute__((packed, may_alias));
 
 template <class T>
 inline constexpr bool is_byte_quad = false;
-template <class Element, bool kDotProduct>
-inline constexpr bool is_byte_quad<ByteQuad<Element, kDotProduct>> = true;
+template <class Element, ByteDot kDot>
+inline constexpr bool is_byte_quad<ByteQuad<Element, kDot>> = true;
 
 /// What products of T are summed in.
 template <class T>
 struct SumOf {
   using Type = T;
 };
-template <class Element, bool kDotProduct>
-struct SumOf<ByteQuad<Element, kDotProduct>> {
+template <class Element, ByteDot kDot>
+struct SumOf<ByteQuad<Element, kDot>> {
   using Type = int32_t;
 };
 
-/// Whether the instruction that sums the products of four bytes may be used, on vectors of 32 bytes as well.
-inline bool has_byte_dot_product() {
+/// Whether kernels of this level have forms of their own for VexDot: the vectors of others are not those of AVX2.
+#if defined(__AVX2__) && !defined(__AVX512F__)
+inline constexpr bool kMayHaveVexDot = true;
+#else
+inline constexpr bool kMayHaveVexDot = false;
+#endif
+
+inline bool has_avx_vnni() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
-#elif defined(__aarch64__)
-  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  constexpr unsigned kAvxVnni = 1u << 4;  // clang 14 does not know it by name
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & kAvxVnni) != 0;
 #else
   return false;
+#endif
+}
+
+/// The instruction that the machine has, on vectors of 32 bytes as well.
+inline ByteDot byte_dot() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl")) return ByteDot::Dot;
+  return kMayHaveVexDot && has_avx_vnni() ? ByteDot::VexDot : ByteDot::None;
+#elif defined(__aarch64__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? ByteDot::Dot : ByteDot::None;
+#else
+  return ByteDot::None;
 #endif
 }
 
@@ -79,8 +103,8 @@ template <class Vector>
 
 /// Four elements in each lane, as they are multiplied. g++ would take bits apart in a register of another kind, from
 /// where it takes longer to fill the lanes.
-template <class Element, bool kDotProduct>
-[[gnu::always_inline]] inline Simd<int32_t>::Vector multiplied_bytes(ByteQuad<Element, kDotProduct> x) {
+template <class Element, ByteDot kDot>
+[[gnu::always_inline]] inline Simd<int32_t>::Vector multiplied_bytes(ByteQuad<Element, kDot> x) {
   Simd<int32_t>::Vector bytes = Simd<int32_t>::Vector{} + int32_t(x.bits);
   keep_in_register(bytes);
   return kByteShift<Element> != 0 ? bytes ^ int32_t(0x80808080u) : bytes;
@@ -89,9 +113,9 @@ template <class Element, bool kDotProduct>
 #if defined(__aarch64__)
 
 /// sum + the products of four bytes with four bytes, in each lane.
-template <bool kDotProduct>
+template <ByteDot kDot>
 [[gnu::always_inline]] inline int32x4_t add_byte_products(int32x4_t sum, int32x4_t x, int32x4_t w) {
-  if constexpr (kDotProduct) {
+  if constexpr (kDot == ByteDot::Dot) {
     // As text: the kernel's own architecture may be an older one.
     asm(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(x), "w"(w));
     return sum;
@@ -136,12 +160,16 @@ template <class Vector>
 }
 
 /// sum + the products of four unsigned bytes with four signed ones, in each lane.
-template <bool kDotProduct, class Vector>
+template <ByteDot kDot, class Vector>
 [[gnu::always_inline]] inline Vector add_byte_products(Vector sum, Vector x, Vector w) {
 #if defined(__x86_64__) && defined(__AVX__)
-  if constexpr (kDotProduct) {
-    // As text: the kernel's own architecture may be an older one.
+  // As text: the kernel's own architecture may be an older one.
+  if constexpr (kDot == ByteDot::Dot) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    return sum;
+  }
+  if constexpr (kDot == ByteDot::VexDot) {
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
     return sum;
   }
 #endif

@@ -229,7 +229,7 @@ template <class T, int kFactor, class Vector>
 template <class T, class Vector, class Factor>
 [[gnu::always_inline]] inline void add_products(Vector& sum, Factor x, const Vector& w) {
   if constexpr (is_byte_quad<T>)
-    sum = add_byte_products<T::kDotProduct>(sum, x, w);
+    sum = add_byte_products<T::kDot>(sum, x, w);
   else if constexpr (is_bfloat_pair<T>)
     add_pair_products<T::kDotProduct>(sum, x, w);
   else
@@ -622,17 +622,20 @@ BytePlanes<Element> as_quads(BytePlanes<Element> x) {
 template <int64_t kFilters = 0, class X, class Put, class Ahead = NothingAhead>
 void convolve_bytes(Team& team, const SlidingWindow& window, const Convolution& c, const X& x, int32_t zero,
                     const int8_t* filters, Put&& put, Ahead&& ahead = {}) {
-  const auto run = [&](auto has_dot_product) {
+  const auto run = [&]<ByteDot kDot>() {
     using Element = decltype(detail::byte_of(x));
-    using Quad = ByteQuad<Element, decltype(has_dot_product)::value>;
+    using Quad = ByteQuad<Element, kDot>;
     const Quad outside{uint8_t(zero) * 0x01010101u};
     convolve<Quad, kFilters>(team, window, c, detail::as_quads<Quad>(x), reinterpret_cast<const Quad*>(filters), put,
                              ahead, outside, zero + detail::kByteShift<Element>);
   };
-  if (has_byte_dot_product())
-    run(std::true_type{});
+  const ByteDot dot = byte_dot();
+  if constexpr (kMayHaveVexDot)
+    if (dot == ByteDot::VexDot) return run.template operator()<ByteDot::VexDot>();
+  if (dot == ByteDot::Dot)
+    run.template operator()<ByteDot::Dot>();
   else
-    run(std::false_type{});
+    run.template operator()<ByteDot::None>();
 }
 
 }  // namespace weft

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "ir/ops/quantization.h"
-#include "ir/ops/window.h"
 #include "passes/simplify/rules.h"
 
 namespace weftc {
@@ -132,20 +131,13 @@ ValueId put_view_of_integers(Rewriter& write, const Match& match) {
   return write.op(OpKind::DequantizeLinear, std::move(operands), std::move(attrs));
 }
 
-/// True if each window of a pool has elements of the image in it: the maximum of none is -inf, which no integer is.
-bool windows_hold_elements(const Match& match) {
-  const Shape& x = match.type("x").shape;
-  for (size_t d = 2; d < x.size(); ++d)
-    if (!is_static({x[d]})) return false;
-  const auto is_inside = [](const WindowDim& dim, int64_t output) {
-    for (int64_t k = 0, at = output * dim.stride - dim.before; k < dim.kernel; ++k, at += dim.dilation)
-      if (at >= 0 && at < dim.in) return true;
-    return false;
-  };
-  for (const WindowDim& dim : window_of_attrs(match.root(), match.type("x").dims(), match.root_type().dims()))
-    for (int64_t output = 0; output < dim.out; ++output)
-      if (!is_inside(dim, output)) return false;
-  return true;
+/// True if each window of a pool surely has elements of the image in it: the maximum of none is -inf, which no integer
+/// is.
+bool windows_hold_elements(const Op& pool) {
+  const std::vector<int64_t>&kernel = pool.ints("kernel_shape"), &pads = pool.ints("pads");
+  for (size_t d = 0; d < kernel.size(); ++d)
+    if (pool.ints("dilations")[d] != 1 || std::max(pads[d], pads[kernel.size() + d]) >= kernel[d]) return false;
+  return int_of(pool, "ceil_mode") == 0;
 }
 
 /// A scale whose products and quotients with integers of 16 bits are normal numbers: rounding them loses nothing.
@@ -158,7 +150,7 @@ bool is_plain_scale(const Tensor& scale) {
 bool pools_bytes(const Match& match) {
   const DType dtype = match.type("x").dtype;
   return (dtype == DType::U8 || dtype == DType::I8) && match.root().outputs.size() == 1 && moves_integers(match) &&
-         is_plain_scale(match.tensor(match["s"])) && windows_hold_elements(match);
+         is_plain_scale(match.tensor(match["s"])) && windows_hold_elements(match.root());
 }
 
 /// The integers are quantized as they were before.

@@ -141,10 +141,10 @@ struct OutputRun {
 };
 
 /// Computes the outputs first .. last, U at a time, for P panels of channels from n on; the first `skip` channels of a
-/// single panel are not put.
+/// single panel are not put. `put` is a copy, as that of TilePut.
 template <class T, int U, int P, class Put>
 void put_tiles(const OutputRun<T>& run, const T* filters, int64_t first, int64_t last, int64_t n, int64_t skip,
-               int64_t m, Put& put) {
+               int64_t m, Put put) {
   alignas(64) T sums[U * P * kPanel];
   for (; first < last; first += U) {
     channel_tile<T, U, P>(run.x + first * run.stride + n, run.stride, run.taps, run.tap_count, filters + n, sums);
@@ -156,7 +156,7 @@ void put_tiles(const OutputRun<T>& run, const T* filters, int64_t first, int64_t
 
 /// The same of fewer channels than a panel.
 template <class T, int U, class Put>
-void put_few(const OutputRun<T>& run, const T* filters, int64_t first, int64_t last, int64_t m, Put& put) {
+void put_few(const OutputRun<T>& run, const T* filters, int64_t first, int64_t last, int64_t m, Put put) {
   alignas(64) T sums[U * kPanel];
   for (; first < last; first += U) {
     few_channel_sums<T, U>(run.x + first * run.stride, run.stride, run.taps, run.tap_count, filters, run.channels,
@@ -246,7 +246,7 @@ template <class T, class Put>
 struct ConvolvedRow {
   const T *x, *filters;  // of the first channel
   const TapPlace *first, *end;
-  const Put& put;
+  const Put put;  // a copy, as that of TilePut
 };
 
 /// Computes a tile of the panel of channels from n on, of which the first `kSkip` are not put. At an edge sums come

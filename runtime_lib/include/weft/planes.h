@@ -66,13 +66,14 @@ void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, in
 
 /// Pools: `combine` (a maximum, a sum) over the taps inside the input, from `identity` on; first along each row, then
 /// across rows. Calls put(plane, 0, first output, outputs of the row, results, taps), where taps holds how many lay
-/// inside.
+/// inside. Each thread puts by a copy, as TilePut does.
 template <class T, class Combine, class Put>
 void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x, T identity, Combine&& combine,
                  Put&& put) {
   const int64_t in_rows = w.in[0] * w.in[1], width = w.out[2], stride = w.stride[2];
   const int64_t work = in_rows * width * w.taps[2] + w.out_count() * w.taps[0] * w.taps[1];
   team.parallel(planes, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    const auto own_put = put;
     const Scratch<T> memory((in_rows + 3) * width);
     T *const along = memory.get(), *const result = along + in_rows * width, *const count = result + width,
              *const taps = count + width;
@@ -106,7 +107,7 @@ void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x,
           for (int64_t o = 0; o < width; ++o) result[o] = combine(result[o], from[o]);
         }
         for (int64_t o = 0; o < width; ++o) taps[o] = rows * count[o];
-        put(plane, int64_t{0}, row * width, width, static_cast<const T*>(result), static_cast<const T*>(taps));
+        own_put(plane, int64_t{0}, row * width, width, static_cast<const T*>(result), static_cast<const T*>(taps));
       }
     }
   });
@@ -121,6 +122,7 @@ void convolve_planes(Team& team, const SlidingWindow& w, int64_t planes, int64_t
   team.parallel(
       planes * filters * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)),
       [&](int64_t begin, int64_t end) {
+        const auto own_put = put;
         const Scratch<T> sums(w.out[2]);
         for (int64_t i = begin; i < end; ++i) {
           const int64_t row = i % rows, filter = i / rows;
@@ -143,7 +145,7 @@ void convolve_planes(Team& team, const SlidingWindow& w, int64_t planes, int64_t
               for (int64_t o = 0; o < last - first; ++o) to[o] += factor * from[o * w.stride[2]];
             }
           }
-          put(filter / filters, filter % filters, row * w.out[2], w.out[2], static_cast<const T*>(sums.get()));
+          own_put(filter / filters, filter % filters, row * w.out[2], w.out[2], static_cast<const T*>(sums.get()));
         }
       });
 }

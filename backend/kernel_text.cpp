@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 
+#include "backend/extremes.h"
 #include "backend/index_checks.h"
 #include "backend/nest.h"
 #include "backend/print.h"
@@ -183,7 +184,10 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   if (!context.reads_peers()) body = with_checks(context, std::move(body));
   Statements statements = context.prologue();
   append(statements, std::move(body));
-  if (!context.facts().has_grid) add_in_parts(statements);
+  if (!context.facts().has_grid) {
+    call_for_extremes(statements);
+    add_in_parts(statements);
+  }
   if (has_strings(context.body)) {
     context.need_header("strings.h");
     make_serial(statements);  // functions of strings throw, which no vector loop may

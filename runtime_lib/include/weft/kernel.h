@@ -11,6 +11,7 @@
 #include "weft/math.h"
 #include "weft/planes.h"
 #include "weft/random.h"
+#include "weft/row_extremes.h"
 #include "weft/scan.h"
 #include "weft/scratch.h"
 #include "weft/trigonometry.h"

@@ -271,6 +271,15 @@ static size_t uses_of_operand(std::string_view pattern, size_t number) {
   return uses;
 }
 
+/// True for the exponentials of a softmax, exp(x - max(x)), whose operands are at most 0.
+static bool is_exp_of_negative(const Graph& body, const Op& op) {
+  if (op.kind != OpKind::Exp) return false;
+  const Op& difference = body.producer_op(op.inputs[0]);
+  if (difference.kind != OpKind::Sub) return false;
+  const Op& largest = body.producer_op(difference.inputs[1]);
+  return largest.kind == OpKind::ReduceMax && largest.inputs[0] == difference.inputs[0];
+}
+
 // The op's scalar expression with the operands' elements filled in.
 Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index, const std::string& key) {
   const OpDef& def = op_def(op);
@@ -279,6 +288,7 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
     if (compute == DType::Bool) compute = body_.type(input).dtype;
   const bool is_integer = !is_float(compute) && def.scalar_int;
   const char* scalar = is_integer ? def.scalar_int : def.scalar;
+  if (!context_.facts().has_grid && is_exp_of_negative(body_, op)) scalar = "weft::exp_of_negative($0)";
   if (!scalar)
     return fail("kernel-op-unsupported", op, std::string(def.name) + " has no scalar expression for this type");
   Scope* scope = scopes.floor;

@@ -36,7 +36,8 @@ static Statements::iterator declaration_of(Statements& statements, Statements::i
 
 static Callback call_of(const For& loop, const Let& accumulator) {
   const char* function = loop.accumulator->op == ReduceOp::Max ? "weft::maximum_of<" : "weft::minimum_of<";
-  const Expr call = weftc::call(function + accumulator.type + ">", {loop.bound, name("[&](int64_t " + loop.variable + ") {")});
+  const Expr call =
+      weftc::call(function + accumulator.type + ">", {loop.bound, name("[&](int64_t " + loop.variable + ") {")});
   std::string head = "const " + accumulator.type + " " + accumulator.name + " = " + text_of(call);
   head.pop_back();
   Callback callback{.head = head};

@@ -3,7 +3,8 @@
 //
 //   float max = -infinity;
 //   #pragma omp simd reduction(weft_maximum : max)
-//   for (int64_t c = 0; c < 768; ++c) {                 ->   const float max = weft::maximum_of<float>(768, [&](int64_t c) {
+//   for (int64_t c = 0; c < 768; ++c) {                 ->   const float max = weft::maximum_of<float>(768, [&](int64_t
+//   c) {
 //     max = weft::maximum(max, x[c]);                          return x[c];
 //   }                                                        });
 #pragma once

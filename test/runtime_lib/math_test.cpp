@@ -57,6 +57,8 @@ double exact_gelu_tanh(double x) { return x / (1 + std::exp(-2 * 0.7978845608028
 
 TEST_CASE("math: float functions follow libm") {
   WEFT_SWEEP(weft::exp, std::exp, -86.9f, 88.72f, 1e-7);
+  WEFT_SWEEP(weft::exp_of_negative, std::exp, -16.0f, 0.0f, 2.2e-7);
+  WEFT_SWEEP(weft::exp_of_negative, std::exp, -86.9f, -16.0f, 4e-7);
   WEFT_SWEEP(weft::log, std::log, 1e-38f, 3e38f, 4e-7);
   WEFT_SWEEP(weft::log1p, std::log1p, -0.9f, 3.0f, 4e-7);
   WEFT_SWEEP(weft::tanh, std::tanh, -3e38f, 3e38f, 3.5e-7);
@@ -81,6 +83,21 @@ TEST_CASE("math: a loop of exponentials has its limits where a float has them") 
   CHECK(y[5] == doctest::Approx(std::exp(-86.9)).epsilon(1e-6));
   CHECK(y[6] == 0);
   CHECK(y[7] == 0);
+}
+
+TEST_CASE("math: exponentials of distances from a maximum") {
+  constexpr std::array<float, 8> kDistances = {0.0f, -kInf, kNan, -3e38f, -88.0f, -86.9f, 1e-6f, -1e-30f};
+  std::array<float, 8> y;
+#pragma omp simd
+  for (size_t i = 0; i < y.size(); ++i) y[i] = weft::exp_of_negative(kDistances[i]);
+  CHECK(y[0] == 1);
+  CHECK(y[1] == 0);
+  CHECK(std::isnan(y[2]));
+  CHECK(y[3] == 0);
+  CHECK(y[4] == 0);
+  CHECK(y[5] == doctest::Approx(std::exp(-86.9)).epsilon(1e-6));
+  CHECK(y[6] == doctest::Approx(1.0).epsilon(2e-6));
+  CHECK(y[7] == 1);
 }
 
 /// Read from the executable by kernel_code_check.py.

@@ -71,6 +71,22 @@ WEFT_HD float exp_times_power(float x, int power) {
   return twice * power_of_two(shifted);
 }
 
+/// exp(x) for x up to 88, with fewer instructions than exp takes: no limit above, a polynomial of one degree less, and
+/// ln 2 as one number where its product is not rounded. The error is below 2e-7 of the result from -16 on, and below
+/// 4e-7.
+WEFT_HD float short_exp(float x) {
+  const float in = at_least(x, -87.336f);
+  const float round = kToNearest + 126.0f, shifted = in * 1.44269504f + round, n = shifted - round;
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  const float f = in - n * 0.693147181f;
+#else
+  const float f = (in - n * 0.693359375f) - n * -2.12194440e-4f;
+#endif
+  const float twice =
+      2 + f * (2 + f * (0.9999846220f + f * (0.3333422840f + f * (8.378034085e-2f + f * 1.662503742e-2f))));
+  return twice * power_of_two(shifted);
+}
+
 /// 2^(x + power) for sums from -127, which gives 0, to 128, which gives infinity. The error is below 2e-7 of the
 /// result, and what the last bit of x is worth.
 WEFT_HD float two_to(float x, int power) {
@@ -90,6 +106,15 @@ WEFT_HD float exp(float x) {
   return ::expf(x);
 #else
   return detail::exp_times_power(x, 0);
+#endif
+}
+
+/// exp of a number that is at most 0, such as the distance of a row's element from the largest; 0 below 2^-125.5.
+WEFT_HD float exp_of_negative(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::expf(x);
+#else
+  return detail::short_exp(x);
 #endif
 }
 
@@ -184,6 +209,7 @@ WEFT_HD float gelu_tanh(float x) {
 WEFT_HD float softplus(float x) { return detail::at_least(x, 0.0f) + log1p(exp(-std::fabs(x))); }
 
 WEFT_HD double exp(double x) { return std::exp(x); }
+WEFT_HD double exp_of_negative(double x) { return std::exp(x); }
 WEFT_HD double log(double x) { return std::log(x); }
 WEFT_HD double log1p(double x) { return std::log1p(x); }
 WEFT_HD double tanh(double x) { return std::tanh(x); }

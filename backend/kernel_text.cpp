@@ -14,6 +14,7 @@
 #include "backend/extremes.h"
 #include "backend/index_checks.h"
 #include "backend/nest.h"
+#include "backend/next_rows.h"
 #include "backend/print.h"
 #include "backend/render.h"
 #include "backend/sums_in_parts.h"
@@ -187,6 +188,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   if (!context.facts().has_grid) {
     call_for_extremes(statements);
     add_in_parts(statements);
+    ask_for_next_rows(context, statements);
   }
   if (has_strings(context.body)) {
     context.need_header("strings.h");

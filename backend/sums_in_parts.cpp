@@ -4,32 +4,41 @@
 
 namespace weftc {
 
-/// The number of an expression that is one; 0 for any other.
-static int64_t number_of(const Expr& expr) {
+int64_t number_of(const Expr& expr) {
   if (expr.empty() || expr.node().kind != Expr::Node::Kind::Index) return 0;
   return expr.node().index.is_constant() ? expr.node().index.constant() : 0;
 }
 
-/// How many elements a part of `count` has: whole vectors, enough of them that adding up the vector at its end is
-/// little work. 0 where there is no such number, or one part would be all.
-static int64_t part_of(int64_t count) {
-  constexpr int64_t kMost = 256, kLeast = 128, kVector = 16;
-  for (int64_t part = kMost; part >= kLeast; part -= kVector)
-    if (count > kMost && count % part == 0) return part;
+int64_t equal_part(int64_t count, int64_t most) {
+  constexpr int64_t kVector = 16;
+  for (int64_t part = most; part >= most / 2; part -= kVector)
+    if (count > most && count % part == 0) return part;
   return 0;
 }
 
-/// A loop that stores as well has work to do while it waits.
-static bool only_adds(const For& loop) {
+static bool adds_up(const For& loop) {
   return loop.kind == LoopKind::Vector && loop.accumulator && loop.accumulator->op == ReduceOp::Sum &&
-         std::all_of(loop.body.begin(), loop.body.end(), [](const Statement& statement) {
-           const bool is_sum =
-               std::holds_alternative<Let>(statement.what) || std::holds_alternative<Reduce>(statement.what);
-           return is_sum || (statement.body() && statement.body()->empty());
-         });
+         !has_loop(loop.body);
 }
 
-static For in_parts(For loop, int64_t part) {
+static bool only_adds(const For& loop) {
+  return std::all_of(loop.body.begin(), loop.body.end(), [](const Statement& statement) {
+    const bool is_sum = std::holds_alternative<Let>(statement.what) || std::holds_alternative<Reduce>(statement.what);
+    return is_sum || (statement.body() && statement.body()->empty());
+  });
+}
+
+/// A loop that stores as well has work to do while it waits, and is cut in few parts: between them the next row can be
+/// asked for (next_rows.h).
+static int64_t part_of(const For& loop) {
+  constexpr int64_t kLongRow = 2048;
+  const int64_t count = number_of(loop.bound);
+  if (!adds_up(loop)) return 0;
+  if (only_adds(loop)) return equal_part(count, 256);
+  return count >= kLongRow ? equal_part(count, 512) : 0;
+}
+
+For in_parts(For loop, int64_t part) {
   const std::string first = loop.variable + "_part";
   For parts{.variable = first, .bound = loop.bound, .step = part};
   loop.first = name(first);
@@ -41,7 +50,7 @@ static For in_parts(For loop, int64_t part) {
 void add_in_parts(Statements& statements) {
   for (Statement& statement : statements) {
     For* loop = std::get_if<For>(&statement.what);
-    const int64_t part = loop && only_adds(*loop) ? part_of(number_of(loop->bound)) : 0;
+    const int64_t part = loop ? part_of(*loop) : 0;
     if (part)
       statement = in_parts(std::move(*loop), part);
     else if (Statements* body = statement.body())

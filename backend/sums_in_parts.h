@@ -11,8 +11,16 @@
 
 namespace weftc {
 
-/// Cuts each vector loop over many elements that adds up and stores nothing. Which loops depends on their extents
-/// alone, so that all kernels sum a row in the same order.
+/// Cuts each vector loop over many elements that adds up; one that stores as well only where there are very many.
+/// Which loops depends on their extents alone, so that all kernels sum a row in the same order.
 void add_in_parts(Statements& statements);
+
+/// The number of an expression that is one; 0 for any other.
+int64_t number_of(const Expr& expr);
+/// The largest number of whole vectors that divides `count` and is at most `most`, and at least half of it: so many
+/// that what comes between parts is little work. 0 where there is none, or one part would be all.
+int64_t equal_part(int64_t count, int64_t most);
+/// The loop in parts of so many elements, which divide its bound.
+For in_parts(For loop, int64_t part);
 
 }  // namespace weftc

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "weft/ask.h"
 #include "weft/contract.h"
 #include "weft/host.h"
 #include "weft/math.h"

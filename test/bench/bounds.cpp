@@ -98,7 +98,7 @@ double gigabytes_copied(const std::vector<float>& from, std::vector<float>& to) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const size_t elements = size_t(argc > 1 ? atoi(argv[1]) : 64) << 18;
+  const size_t elements = size_t((argc > 1 ? atof(argv[1]) : 64) * (1 << 18));
   const std::vector<float> from(elements, 1.0f);
   std::vector<float> to(elements);
   printf("%.1f %.1f %.1f\n", gigaflops(), gigabytes_read(from), gigabytes_copied(from, to));

@@ -59,7 +59,9 @@ bool makes_channels_of(const KernelBody& body, ValueId value, ValueId from, int 
     const auto [at, place] = reached[i];
     if (at == from) return place[static_cast<size_t>(dim)] == channel;
     const Op& op = body.body.producer_op(at);
-    if (category(op) == Category::View) {
+    if (op.kind == OpKind::Concat || op.kind == OpKind::Pad) {  // move elements along their dimensions
+      for (const ValueId v : op.inputs) reached.emplace_back(v, place);
+    } else if (category(op) == Category::View) {
       if (std::optional<IndexList> before = body.view_index(at, place)) reached.emplace_back(op.inputs[0], *before);
     } else if (category(op) == Category::Pointwise) {
       for (const ValueId v : op.inputs)

@@ -36,6 +36,13 @@ TEST_CASE("a long loop that only adds up is cut into equal parts of whole vector
   CHECK(in_parts(ReduceOp::Sum, 640).find("c_part += 160") != std::string::npos);
 }
 
+TEST_CASE("a very long loop that stores as well is cut into larger parts") {
+  const Statements store = {Store{element("y", 0), name("sum")}};
+  CHECK(in_parts(ReduceOp::Sum, 4096, store).find("c_part += 512") != std::string::npos);
+  CHECK(!is_cut(in_parts(ReduceOp::Sum, 1024, store)));
+  CHECK(!is_cut(in_parts(ReduceOp::Sum, 4097, store)));
+}
+
 TEST_CASE("near miss: short or odd rows, maxima, and loops that store are not cut") {
   CHECK(!is_cut(in_parts(ReduceOp::Sum, 256)));
   CHECK(!is_cut(in_parts(ReduceOp::Sum, 1000)));

@@ -43,6 +43,17 @@ TEST_CASE("storage: what a view makes of channels decides where they lie") {
         "image 0 2 3 1; turned row-major; back 0 2 3 1; sum 0 2 3 1");
 }
 
+TEST_CASE("storage: images side by side, and with a border, keep their channels innermost") {
+  const std::string model = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,3,12,12] x) => (float[1,3,7,7] y)
+<float[32,3,1,1] a = random(1, 0.5), float[16,3,1,1] c = random(2, 0.5), float[3,48,1,1] b = random(3, 0.2),
+ int64[8] border = {0, 0, 1, 1, 0, 0, 1, 1}>
+{ one = Conv(x, a)  other = Conv(x, c)  both = Concat <axis = 1> (one, other)  g = Sigmoid(both)
+  wide = Pad(g, border)  small = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (wide)  y = Conv(small, b) })";
+  CHECK(storages(model, {"one", "other", "wide", "small"}) ==
+        "one 0 2 3 1; other 0 2 3 1; wide 0 2 3 1; small 0 2 3 1");
+}
+
 TEST_CASE("storage: an image that a view turns lies with its channels innermost already") {
   const std::string model = R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[1,12,12,32] x) => (float[1,16,12,12] y)

@@ -59,22 +59,18 @@ class RowLoop {
     Pass* const reading = reading_pass();
     Pass& first = passes_.front();
     for (const Stream& stream : streams_) {
-      if (stream.is_stored && !first.stores) put(first, stream);
+      if (stream.is_stored && !first.stores && &first != reading) put(first, stream);
       if (!stream.is_stored && reading) put(*reading, stream);
     }
   }
 
  private:
-  /// The pass that asks for the next row: the one that computes most, which keeps what it computes, else the first one
-  /// behind that which asks for what the last one stores. Null where none can.
+  /// The pass that asks for the next row: the one that computes most, which keeps what it computes; else the second,
+  /// since the first asks for what the last one stores. Halves of a row in two passes are no faster.
   Pass* reading_pass() {
-    Pass* found = nullptr;
-    for (Pass& pass : passes_) {
-      if (!part_in(pass)) continue;
-      if (pass.stores && &pass != &passes_.back()) return &pass;
-      if (!found && &pass != &passes_.front()) found = &pass;
-    }
-    return found;
+    for (Pass& pass : passes_)
+      if (pass.stores && &pass != &passes_.back() && part_in(pass)) return &pass;
+    return part_in(passes_[1]) ? &passes_[1] : nullptr;
   }
 
   /// Elements between two requests: those of a part; 0 where the pass has none and cannot be cut.

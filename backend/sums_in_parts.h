@@ -11,8 +11,8 @@
 
 namespace weftc {
 
-/// Cuts each vector loop over many elements that adds up; one that stores as well only where there are very many.
-/// Which loops depends on their extents alone, so that all kernels sum a row in the same order.
+/// Cuts each vector loop over many elements that adds up; one that stores as well only where there are very many. Which
+/// loops depends on their extents alone, so that all kernels sum a row in the same order.
 void add_in_parts(Statements& statements);
 
 /// The number of an expression that is one; 0 for any other.

@@ -3,10 +3,10 @@
     bounds.py [--rounds 5] [--arch x86-64-v3]
 
 One thread. A bound is multiplications and additions at the rate at which they run in registers, or the bytes that must be
-moved at the rate of reading or copying memory, both measured here (bounds.cpp), before and after each kernel; of a depthwise
-convolution it is the longer of both, with copying as fast as for tensors of its size. The last column is
-the share of it that the kernel reaches, in the median of the rounds with its 95 % interval. Weights that are read once are
-together larger than the caches, and so are the tensors of the last rows.
+moved at the rate of reading or copying memory, both measured here (bounds.cpp), before and after each kernel, and the longer of
+two where a kernel has both; the last column is the share of it that the kernel reaches, in the median of the rounds with its
+95 % interval. Weights that are read once are together larger than the caches, and so are the tensors of the last rows; those of
+depthwise convolutions lie in caches, where a copy of as much is measured.
 """
 
 import argparse
@@ -26,12 +26,12 @@ MEGABYTES = 64  # of each array whose reading and copying is measured
 
 def product(m, n, k):
     text = f"m (float[{m},{k}] x) => (float[{m},{n}] y) <float[{k},{n}] w = random(1, 0.02)> {{ y = MatMul(x, w) }}"
-    return f"product {m} x {k} to {n}", text, {"flops": 2 * m * n * k}
+    return f"product {m} x {k} to {n}", text, {"flops": 2 * m * n * k}, MEGABYTES
 
 
 def batched(b, m, n, k):
     text = f"m (float[{b},{m},{k}] x, float[{b},{k},{n}] w) => (float[{b},{m},{n}] y) {{ y = MatMul(x, w) }}"
-    return f"{b} products {m} x {k} to {n}", text, {"flops": 2 * b * m * n * k}
+    return f"{b} products {m} x {k} to {n}", text, {"flops": 2 * b * m * n * k}, MEGABYTES
 
 
 def one_row(width, layers):
@@ -39,20 +39,21 @@ def one_row(width, layers):
     weights = ", ".join(f"float[{width},{width}] w{i} = random({i + 1}, 0.015)" for i in range(layers))
     nodes = " ".join(f"h{i + 1} = MatMul(h{i}, w{i})" for i in range(layers))
     text = f"m (float[1,{width}] h0) => (float[1,{width}] h{layers}) <{weights}> {{ {nodes} }}"
-    return f"{layers} x 1 row, {width} to {width}", text, {"read": 4 * layers * width * width}
+    return f"{layers} x 1 row, {width} to {width}", text, {"read": 4 * layers * width * width}, MEGABYTES
 
 
 def depthwise(channels, size):
     text = (f"m (float[1,{channels},{size},{size}] x) => (float[1,{channels},{size},{size}] y)\n<float[{channels},1,3,3] w = random(1, 0.3), "
             f"float[{channels},{channels},1,1] a = random(2, 0.1), float[{channels},{channels},1,1] b = random(3, 0.1)> {{\n"
             f"[in] h = Conv(x, a) [depthwise] g = Conv<group = {channels}, pads = [1, 1, 1, 1]>(h, w) [out] y = Conv(g, b) }}")
-    return f"depthwise 3 x 3, {channels} x {size} x {size}", text, {"flops": 2 * 9 * channels * size * size, "copy": 8 * channels * size * size}
+    work = {"flops": 2 * 9 * channels * size * size, "copy": 8 * channels * size * size}
+    return f"depthwise 3 x 3, {channels} x {size} x {size}", text, work, 4 * channels * size * size / 2**20
 
 
 def of_rows(name, node, size):
     weights = f"<float[{size}] scale = random(1, 1.0)> " if "scale" in node else ""
     text = f"m (float[{size},{size}] x) => (float[{size},{size}] y) {weights}{{ y = {node} }}"
-    return f"{name}, {size} x {size}", text, {"copy": 8 * size * size}
+    return f"{name}, {size} x {size}", text, {"copy": 8 * size * size}, MEGABYTES
 
 
 ROWS = [
@@ -77,12 +78,13 @@ def milliseconds(program, step):
 
 
 def rates(program, megabytes=MEGABYTES):
-    return dict(zip(("flops", "read", "copy"), map(float, run_in(FOLDER, program, megabytes).split())))
+    """Operations and bytes a second, by what they are of."""
+    return {kind: 1e9 * float(rate) for kind, rate in zip(("flops", "read", "copy"), run_in(FOLDER, program, megabytes).split())}
 
 
-def bound_ms(work, before, after):
-    """The longest time that any of the work takes at the best rate of it that was measured around the kernel."""
-    return max(amount / max(before[kind], after[kind]) for kind, amount in work.items()) / 1e6
+def at_least(work, before, after):
+    """The milliseconds that the work takes at the better of two measured rates, and what of it takes the longest."""
+    return max((1e3 * amount / max(before[kind], after[kind]), kind) for kind, amount in work.items())
 
 
 def main():
@@ -94,24 +96,24 @@ def main():
     machine, load = FOLDER / "bounds", Load()
     run_in(FOLDER, "g++", "-std=c++20", "-O2", f"-march={options.arch}", ROOT / "test/bench/bounds.cpp", "-o", machine)
     at_best = rates(machine)
-    print(f"at best: {at_best['flops']:.0f} GFLOP/s, reading {at_best['read']:.1f} GB/s, copying {at_best['copy']:.1f} GB/s")
+    print(f"at best: {at_best['flops'] / 1e9:.0f} GFLOP/s, reading {at_best['read'] / 1e9:.1f} GB/s, "
+          f"copying {at_best['copy'] / 1e9:.1f} GB/s")
     print(f"{'':<34}{'us':>9}{'rate':>12}   share of the bound")
-    for name, text, work in ROWS:
+    for name, text, work, megabytes in ROWS:
         model, program = FOLDER / "model.onnxtxt", FOLDER / "program"
         model.write_text(HEAD + text)
         run_in(FOLDER, WEFT, "compile", model, "-o", program, "--arch", options.arch, "--quiet")
         times, shares = [], []
-        # What also computes may lie in a cache: then copying is as fast as there.
-        megabytes = work["copy"] / 2**21 if len(work) > 1 else MEGABYTES
         before = rates(machine, megabytes)
         for _ in range(options.rounds):
             times.append(milliseconds(program, "depthwise" if "depthwise" in name else ""))
             after = rates(machine, megabytes)
-            shares.append(bound_ms(work, before, after) / times[-1])
+            bound, kind = at_least(work, before, after)
+            shares.append(bound / times[-1])
             before = after
         share, low, high = median_interval(shares)
-        kind, amount = next(iter(work.items()))
-        rate, unit = amount / statistics.median(times) / 1e6, "GFLOP/s" if kind == "flops" else "GB/s"
+        rate = work[kind] / statistics.median(times) / 1e6
+        unit = "GFLOP/s" if kind == "flops" else "GB/s"
         print(f"{name:<34}{1e3 * statistics.median(times):>9.1f}{rate:>6.1f} {unit:<7} {share:.2f} ({low:.2f} .. {high:.2f})", flush=True)
     print(f"{options.rounds} rounds; {load}" + (": run this again on a quiet machine" if load.of_others() > BUSY else ""))
 

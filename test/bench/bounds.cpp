@@ -1,9 +1,8 @@
 // What a core can do at best: multiplications and additions in registers, reading memory, copying it.
 //
-//   bounds MEGABYTES      prints gigaflops, and gigabytes a second of reading and of copying as much memory, which may
-//   be
-//                         a part of a megabyte
+//   bounds MEGABYTES      prints gigaflops, and gigabytes a second of reading and of copying as much memory
 //
+// The megabytes may have a fraction.
 // Each figure is the best of some rounds. A copy counts what is read and what is written; of a plain loop and memcpy,
 // which writes past the caches, the faster one holds.
 #include <algorithm>

@@ -10,6 +10,7 @@
 // whose buffers lie differently get a kernel each.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/kernel/kernel_body.h"
 #include "passes/plan/plan_parts.h"
@@ -54,13 +55,16 @@ bool makes_channels_of(const KernelBody& body, ValueId value, ValueId from, int 
   const IndexList index = element_of(body, value);
   if (index.size() <= 2) return false;
   const IndexExpr channel = index[kChannels];
+  std::set<ValueId> seen;
   std::vector<std::pair<ValueId, IndexList>> reached{{value, index}};
   for (size_t i = 0; i < reached.size(); ++i) {
     const auto [at, place] = reached[i];
-    if (at == from) return place[static_cast<size_t>(dim)] == channel;
+    if (at == from) return place.size() > static_cast<size_t>(dim) && place[static_cast<size_t>(dim)] == channel;
+    if (!seen.insert(at).second) continue;
     const Op& op = body.body.producer_op(at);
     if (op.kind == OpKind::Concat || op.kind == OpKind::Pad) {  // move elements along their dimensions
-      for (const ValueId v : op.inputs) reached.emplace_back(v, place);
+      for (const ValueId v : op.inputs)
+        if (v) reached.emplace_back(v, place);
     } else if (category(op) == Category::View) {
       if (std::optional<IndexList> before = body.view_index(at, place)) reached.emplace_back(op.inputs[0], *before);
     } else if (category(op) == Category::Pointwise) {

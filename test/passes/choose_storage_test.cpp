@@ -63,6 +63,18 @@ m (float[1,12,12,32] x) => (float[1,16,12,12] y)
   CHECK(storages(model, {"rows"}) == "rows row-major");
 }
 
+TEST_CASE("storage: an image made of a vector, and of a value that is used over and over") {
+  std::string nodes;
+  for (int i = 0; i < 40; ++i)
+    nodes += "g" + std::to_string(i + 1) + " = Add(g" + std::to_string(i) + ", g" + std::to_string(i) + ") ";
+  const std::string model = R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[2304] x) => (float[1,3,12,12] y)
+<float[32,16,1,1] a = random(1, 0.1), float[3,32,1,1] b = random(2, 0.2), int64[4] shape = {1, 16, 12, 12}>
+{ image = Reshape(x, shape)  g0 = Conv(image, a) )" +
+                            nodes + "y = Conv(g40, b) }";
+  CHECK(storages(model, {"g40"}) == "g40 0 2 3 1");
+}
+
 TEST_CASE("counter-cases: columns of a product that are no channels, or that rows are taken of") {
   const auto product = [](const std::string& nodes, const std::string& y) {
     return "<ir_version: 8, opset_import: [\"\" : 20]> m (float[2,20,16] x) => (" + y +

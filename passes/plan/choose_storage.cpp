@@ -54,7 +54,7 @@ bool has_channels_innermost(const KernelBody& body) {
 bool makes_channels_of(const KernelBody& body, ValueId value, ValueId from, int dim) {
   const IndexList index = element_of(body, value);
   if (index.size() <= 2) return false;
-  const IndexExpr channel = index[kChannels];
+  const IndexExpr& channel = index[kChannels];
   std::set<ValueId> seen;
   std::vector<std::pair<ValueId, IndexList>> reached{{value, index}};
   for (size_t i = 0; i < reached.size(); ++i) {

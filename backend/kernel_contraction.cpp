@@ -400,8 +400,7 @@ Statements ContractionWriter::strided(const StridedProduct& strategy) {
 std::string ContractionWriter::rows_of_elements(int64_t together) {
   const ValueId value = op_.inputs[0];
   const IndexDims dims = context_.extents(value);
-  IndexList index;
-  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), dims[d]));
+  const IndexList index = element_of(dims, "x");
   const std::optional<Load> load = context_.load_of(value, index);
   if (load && context_.dims(value).back() % together == 0 && load->offset == linear_index(index, dims))
     return context_.parameter_name(load->parameter);

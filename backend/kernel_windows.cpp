@@ -14,12 +14,7 @@ static void add_in_front(Statements& epilogue, Statement statement) {
   body.insert(body.begin(), std::move(statement));
 }
 /// An element of the input.
-IndexList ContractionWriter::image_index() const {
-  const IndexDims extents = context_.extents(op_.inputs[0]);
-  IndexList index;
-  for (size_t d = 0; d < extents.size(); ++d) index.push_back(index_variable("x" + std::to_string(d), extents[d]));
-  return index;
-}
+IndexList ContractionWriter::image_index() const { return element_of(context_.extents(op_.inputs[0]), "x"); }
 
 /// All of the input, row-major.
 Site ContractionWriter::planes() {

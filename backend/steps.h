@@ -11,6 +11,10 @@ class ChunkKernel;
 struct LayerLoop;
 struct ProgramLayers;
 
+inline void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
 /// Writes the functions of all blocks of a Plan. Functions of loops over chunks are collected on the way.
 class StepText : private StepTerms {
  public:
@@ -44,6 +48,7 @@ class StepText : private StepTerms {
   std::string group_of_table(const ForStep& loop, const std::vector<const Step*>& inside) const;
   Lines branch(const Step& step, const IfStep& branch);
   Lines loop(const Step& step, const LoopStep& loop);
+  // Loops whose rows threads share: step_rows.cpp.
   Lines shared_loop(const Step& step, const LoopStep& loop);
   Lines chain(const Step& step, const LoopStep& kernels);
   Lines memory_of_thread(const LoopStep& kernels);
@@ -51,6 +56,7 @@ class StepText : private StepTerms {
   std::string trip_head(const LoopStep& loop) const;
   /// `r.step({...}, [&] { body });` around statements.
   Lines wrapped(const Step& step, const Lines& body) const;
+  static Lines broken(const std::string& line, size_t limit);
   std::string head(const Step& step) const;
 
   Lines launch(const Step& step, const LaunchStep& launch);

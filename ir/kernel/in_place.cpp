@@ -127,12 +127,6 @@ class OperandReads {
   std::set<std::pair<uint32_t, std::string>> seen_;
 };
 
-IndexList element_of(const IndexDims& dims) {
-  IndexList index;
-  for (size_t d = 0; d < dims.size(); ++d) index.push_back(index_variable("o" + std::to_string(d), dims[d]));
-  return index;
-}
-
 }  // namespace
 
 bool updates_in_place(const KernelBody& body, size_t operand, size_t output) {
@@ -143,7 +137,7 @@ bool updates_in_place(const KernelBody& body, size_t operand, size_t output) {
     return false;
   if (element_count(body.dims(body.computed_value(output))) == 0) return false;
   const IndexDims dims = body.extents(body.computed_value(output));
-  const IndexList element = element_of(dims);
+  const IndexList element = element_of(dims, "o");
   OperandReads reads(body, operand, dims, element, body.offset(to, element));
   for (size_t o = 0; o < body.body.outputs().size(); ++o) {
     const ValueId value = body.computed_value(o);

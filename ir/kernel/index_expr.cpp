@@ -279,7 +279,8 @@ std::vector<Scale> run_time_units(const Scale& product) {
 /// 16 C g + 4 C c + x < 64 C for g, c < 4 and x < 4 C.
 bool sums_below(const IndexExpr& expr, const Scale& end) {
   const auto has_lengths_of_end = [&](const Scale& scale) { return Scale(1, scale.lengths) == Scale(1, end.lengths); };
-  int64_t most = expr.constant();
+  if (expr.constant() != 0) return false;
+  int64_t most = 0;
   bool is_less = false;
   for (const IndexExpr::Term& t : expr.terms()) {
     const Scale extent = t.atom->below * t.scale;  // which the term does not reach
@@ -291,7 +292,7 @@ bool sums_below(const IndexExpr& expr, const Scale& end) {
     else
       return false;
   }
-  return expr.constant() == 0 && (most < end.number || (most == end.number && is_less));
+  return most < end.number || (most == end.number && is_less);
 }
 
 /// Whether the expression lies in [0, end) whatever the lengths are. Of an end that is a product, terms that have one
@@ -381,6 +382,12 @@ static IndexExpr remainder_of(const IndexExpr& expr, const Scale& modulus) {
 IndexExpr digit(const IndexExpr& expr, const Scale& divisor, const Scale& modulus) {
   const IndexExpr above = quotient_of(expr, divisor);
   return modulus.number ? remainder_of(above, modulus) : above;
+}
+
+IndexList element_of(const IndexDims& extents, const std::string& prefix) {
+  IndexList index;
+  for (size_t d = 0; d < extents.size(); ++d) index.push_back(index_variable(prefix + std::to_string(d), extents[d]));
+  return index;
 }
 
 Scale IndexDims::count() const {

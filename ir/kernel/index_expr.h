@@ -77,6 +77,9 @@ inline IndexExpr quotient(const IndexExpr& expr, const Scale& divisor) { return 
 inline IndexExpr remainder(const IndexExpr& expr, const Scale& modulus) { return digit(expr, 1, modulus); }
 
 using IndexList = std::vector<IndexExpr>;
+struct IndexDims;
+/// A variable for each dimension: prefix0, prefix1, ...
+IndexList element_of(const IndexDims& extents, const std::string& prefix);
 /// Extents of a tensor, of which some may be known at run time only.
 struct IndexDims : std::vector<Scale> {
   using std::vector<Scale>::vector;

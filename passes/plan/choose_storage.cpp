@@ -21,14 +21,9 @@ namespace {
 
 constexpr int kChannels = 1;  // the dimension of an image
 
-IndexList element_of(const KernelBody& body, ValueId value) {
-  const IndexDims extents = body.extents(value);
-  IndexList index;
-  for (size_t d = 0; d < extents.size(); ++d) index.push_back(index_variable("i" + std::to_string(d), extents[d]));
-  return index;
-}
+IndexList element_of(const KernelBody& body, ValueId value) { return element_of(body.extents(value), "i"); }
 
-/// The image that a convolution or pool reads; none where nothing is computed of windows.
+/// The image that a convolution or pool reads, and the first operand of a product; none of other kernels.
 ValueId image_of(const KernelBody& body) {
   const ValueId root = contraction_of(body.body);
   return root ? body.body.producer_op(root).inputs[0] : ValueId{};

@@ -1,0 +1,127 @@
+// Loops whose rows threads share, as steps: each thread goes through all trips for its rows, or through a chain of
+// kernels for one block of rows after the other.
+#include <algorithm>
+
+#include "backend/kernel_context.h"
+#include "backend/print.h"
+#include "backend/steps.h"
+
+namespace weftc {
+
+/// Whether a kernel of the body would share its work with a team.
+bool StepText::takes_team(const LoopStep& loop) const {
+  return std::any_of(loop.body.begin(), loop.body.end(), [&](const Step& step) {
+    const auto* launch = std::get_if<LaunchStep>(&step.what);
+    if (!launch) return false;
+    const std::vector<Argument>& arguments = kernels_[launch->kernel.index].arguments;
+    return std::any_of(arguments.begin(), arguments.end(),
+                       [](const Argument& argument) { return argument.kind == Argument::Kind::Team; });
+  });
+}
+
+/// Each thread goes through all trips for its rows, as one step: threads are not in the same trip.
+StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
+  ++loops_;
+  shared_ = &trips;
+  Lines lines = waits(s);
+  lines.push_back("// No row needs another one: each thread takes some of them through all trips.");
+  lines.push_back("r.team().share(" + std::to_string(trips.rows->axes[0].count) + kComma +
+                  std::to_string(SharedRows::kTile) + kComma + "[&](int64_t row, int64_t rows) {");
+  Lines own;
+  for (BufferId id : trips.rows->own)
+    if (id != trips.iteration)
+      own.push_back(std::string("    ") + memory_type(plan_.buffer(id).type.dtype) + " " + names_.buffers[id.index] +
+                    "[" + count_text(plan_.buffer(id).dims()) + "];");
+  if (!own.empty()) {
+    lines.push_back("  struct {");
+    append(lines, own);
+    lines.push_back("  } own;");
+  }
+  if (takes_team(trips)) lines.push_back("  weft::Team& alone = weft::Team::alone();");
+  lines.push_back("  " + trip_head(trips));
+  for (const Step& inner : trips.body) {
+    const Lines made = leaf(inner);
+    for (const std::string& line : made)
+      for (const std::string& part : broken(line, 108)) lines.push_back("    " + part);
+  }
+  lines.push_back("  }");
+  lines.push_back("});");
+  shared_ = nullptr;
+  --loops_;
+  append(lines, raises(s));
+  return wrapped(s, lines);
+}
+
+/// "const int64_t row = block % 13 * 120, rows = std::min<int64_t>(120, 1500 - row);" for each axis.
+static std::vector<std::string> block_of_rows(const SharedRows& rows) {
+  std::vector<std::string> lines;
+  int64_t inside = 1;  // blocks of the axes inside
+  for (size_t a = rows.axes.size(); a-- > 0;) {
+    const RowAxis& axis = rows.axes[a];
+    if (axis.in_one_block()) continue;
+    const RowWords& words = row_words(a, rows.axes.size());
+    const int64_t count = (axis.count + axis.block - 1) / axis.block;
+    std::string number = "block";
+    if (inside > 1) number += " / " + std::to_string(inside);
+    const bool is_outermost = std::all_of(rows.axes.begin(), rows.axes.begin() + static_cast<long>(a),
+                                          [](const RowAxis& outer) { return outer.in_one_block(); });
+    if (!is_outermost) number += " % " + std::to_string(count);
+    if (axis.block > 1) number += " * " + std::to_string(axis.block);
+    const std::string block = std::to_string(axis.block);
+    const std::string left = std::to_string(axis.count) + " - " + words.first;
+    const std::string taken = axis.count % axis.block ? "std::min<int64_t>(" + block + kComma + left + ")" : block;
+    lines.insert(lines.begin(), std::string("const int64_t ") + words.first + " = " + number + kComma + words.count +
+                                    " = " + taken + ";");
+    inside *= count;
+  }
+  return lines;
+}
+
+/// What a thread has for its blocks of rows: memory between kernels, and panels that it keeps.
+StepText::Lines StepText::memory_of_thread(const LoopStep& kernels) {
+  Lines lines, replacing;
+  for (const BufferId id : kernels.rows->own) {
+    const std::string type = memory_type(plan_.buffer(id).type.dtype), &name = names_.buffers[id.index];
+    if (const BufferId other = replaced(id))
+      replacing.push_back(type + "* const " + name + " = " + pointer(other) + ";  // which is read no more");
+    else
+      lines.push_back("const weft::Scratch<" + type + "> " + name + "(" +
+                      std::to_string(block_elements(plan_, *kernels.rows, id)) + ");");
+  }
+  append(lines, replacing);
+  panels_.clear();
+  for (const Step& inner : kernels.body) {
+    const auto* launch = std::get_if<LaunchStep>(&inner.what);
+    const int64_t bytes = launch ? kept_bytes_of(plan_.kernel(launch->kernel).strategy) : 0;
+    if (!bytes || panels_.contains(launch->kernel.index)) continue;
+    const std::string name = names_.taken.unique(names_.kernels[launch->kernel.index] + "_panels");
+    panels_[launch->kernel.index] = name;
+    lines.push_back("weft::KeptPanels " + name + "(" + std::to_string(bytes) + ");");
+  }
+  return lines;
+}
+
+/// Each thread goes through all kernels for a block of rows, as one step.
+StepText::Lines StepText::chain(const Step& s, const LoopStep& kernels) {
+  shared_ = &kernels;
+  int64_t blocks = 1;
+  for (const RowAxis& axis : kernels.rows->axes) blocks *= (axis.count + axis.block - 1) / axis.block;
+  Lines lines = waits(s);
+  lines.push_back(
+      "// No row needs another one: a thread takes a block of them through all kernels, then the next block.");
+  lines.push_back("r.team().parallel(" + std::to_string(blocks) + ", 1, [&](int64_t begin, int64_t end) {");
+  for (const std::string& line : memory_of_thread(kernels)) lines.push_back("  " + line);
+  if (takes_team(kernels)) lines.push_back("  weft::Team& alone = weft::Team::alone();");
+  lines.push_back("  for (int64_t block = begin; block < end; ++block) {");
+  for (const std::string& line : block_of_rows(*kernels.rows)) lines.push_back("    " + line);
+  for (const Step& inner : kernels.body)
+    for (const std::string& line : leaf(inner))
+      for (const std::string& part : broken(line, 108)) lines.push_back("    " + part);
+  lines.push_back("  }");
+  lines.push_back("});");
+  shared_ = nullptr;
+  append(lines, raises(s));
+  return wrapped(s, lines);
+}
+
+}  // namespace weftc

@@ -1,6 +1,7 @@
-// The threads of one stream: workers wait for a loop, enter it while it is open and take chunks by an atomic counter.
-// The owner closes the loop when no chunk is left, and waits for those that are inside: a worker that sleeps, or has
-// lost its core, is not waited for.
+// The threads of one stream: workers wait for a loop, enter it while it is open and take chunks: first those of their
+// own share, then what is left of others'. A thread's share is the same part of each loop, so that it finds in its own
+// cache what it wrote in the loop before (rows of an image, say). The owner closes the loop when no chunk is left, and
+// waits for those that are inside: a worker that sleeps, or has lost its core, is not waited for.
 #include "weft/team.h"
 
 #include <algorithm>
@@ -21,7 +22,12 @@ struct Team::Shared {
   Call call = nullptr;
   void* body = nullptr;
   int64_t count = 0, chunk = 1;
-  std::atomic<int64_t> next{0};
+  /// Of a thread: chunks next .. end are not taken yet.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+  std::vector<Share> shares;
   static constexpr uint32_t kClosed = 1u << 31;
   std::atomic<uint32_t> inside{kClosed};  // workers in the loop, and whether none may enter any more
   std::atomic<uint32_t> generation{0}, sleepers{0};
@@ -31,12 +37,28 @@ struct Team::Shared {
   std::exception_ptr failure;  // what the first call threw that did not return
   std::vector<std::thread> workers;
 
-  void take_chunks() {
-    for (;;) {
-      const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
-      if (begin >= count) return;
+  explicit Shared(int threads) : shares(size_t(threads)) {}
+
+  void open(int64_t items, int64_t items_of_chunk) {
+    count = items, chunk = items_of_chunk;
+    const int64_t chunks = (items + chunk - 1) / chunk, threads = int64_t(shares.size());
+    for (int64_t t = 0; t < threads; ++t) {
+      Share& share = shares[size_t(t)];
+      share.next.store(chunks * t / threads, std::memory_order_relaxed);
+      share.end = chunks * (t + 1) / threads;
+    }
+    inside.store(0, std::memory_order_release);
+  }
+  void take_chunks(size_t thread) {
+    for (size_t i = 0; i < shares.size(); ++i) take_from(shares[(thread + i) % shares.size()]);
+  }
+  void take_from(Share& share) {
+    // Whether there is one left is asked first: threads that look for work do not take the line from its owner.
+    while (share.next.load(std::memory_order_relaxed) < share.end) {
+      const int64_t taken = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (taken >= share.end) return;
       try {
-        call(body, begin, std::min(count, begin + chunk));
+        call(body, taken * chunk, std::min(count, (taken + 1) * chunk));
       } catch (...) {
         const std::lock_guard lock(failing);
         if (!failure) failure = std::current_exception();
@@ -60,23 +82,23 @@ struct Team::Shared {
     generation.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(generation, Scope::Process);
   }
-  void work(int spins) {
+  void work(size_t thread, int spins) {
     for (uint32_t seen = 0;;) {
       wait_for_change(generation, seen, sleepers, spins);
       seen = generation.load(std::memory_order_acquire);
       if (stop) return;
       if (!enter()) continue;
-      take_chunks();
+      take_chunks(thread);
       inside.fetch_sub(1, std::memory_order_release);
     }
   }
 };
 
-Team::Team(int threads, const int* cores) : threads_(threads), shared_(new Shared) {
+Team::Team(int threads, const int* cores) : threads_(threads), shared_(new Shared(threads)) {
   // A worker that shares its core with a spinning one only gets in its way.
   const int spins = threads <= int(std::thread::hardware_concurrency()) ? kLongSpin : kShortSpin;
   for (int t = 1; t < threads; ++t) {
-    shared_->workers.emplace_back([this, spins] { shared_->work(spins); });
+    shared_->workers.emplace_back([this, t, spins] { shared_->work(size_t(t), spins); });
     if (cores != nullptr) keep_to({cores + t, 1}, shared_->workers.back().native_handle());
   }
 }
@@ -100,12 +122,9 @@ void Team::run(int64_t count, int64_t grain, Call call, void* body) {
   s.busy = true;
   s.call = call;
   s.body = body;
-  s.count = count;
-  s.chunk = std::max(grain, (count / (threads_ * kChunksPerThread) + grain - 1) / grain * grain);
-  s.next.store(0, std::memory_order_relaxed);
-  s.inside.store(0, std::memory_order_release);
+  s.open(count, std::max(grain, (count / (threads_ * kChunksPerThread) + grain - 1) / grain * grain));
   s.wake();
-  s.take_chunks();
+  s.take_chunks(0);
   s.close();
   s.busy = false;
   if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));

@@ -53,6 +53,41 @@ TEST_CASE("team: every item once") {
   }
 }
 
+TEST_CASE("team: a thread begins with the same part of each loop, and takes what others left") {
+  weft::Team team(2);
+  const pthread_t owner = pthread_self();
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> begun{0};
+    std::atomic<bool> is_first[2] = {true, true};
+    int64_t first[2] = {-1, -1};
+    std::atomic<int64_t> seen{0};
+    team.parallel(64, 1, [&](int64_t begin, int64_t end) {
+      seen += end - begin;
+      const int thread = pthread_equal(pthread_self(), owner) ? 0 : 1;
+      if (!is_first[thread].exchange(false)) return;
+      first[thread] = begin;
+      ++begun;
+      while (begun < 2) std::this_thread::yield();
+    });
+    CHECK(seen == 64);
+    CHECK(first[0] == 0);
+    CHECK(first[1] == 32);
+  }
+  // The worker holds its first item until all others are done: the owner takes the rest of the worker's share.
+  std::atomic<int> done{0};
+  std::atomic<bool> is_inside{false};
+  team.parallel(64, 1, [&](int64_t begin, int64_t end) {
+    if (!pthread_equal(pthread_self(), owner)) {
+      is_inside = true;
+      while (done < 64 - int(end - begin)) std::this_thread::yield();
+    } else {
+      while (!is_inside) std::this_thread::yield();
+    }
+    done += int(end - begin);
+  });
+  CHECK(done == 64);
+}
+
 TEST_CASE("team: many short loops, and loops inside a loop") {
   weft::Team team(3);
   std::atomic<int64_t> sum{0};

@@ -1,4 +1,4 @@
-// The threads of one stream of one rank: a parallel loop with dynamic chunks.
+// The threads of one stream of one rank: a parallel loop, cut into chunks.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -13,8 +13,9 @@
 
 namespace weft {
 
-/// Threads incl. the caller. Workers take chunks by an atomic counter, spin briefly between loops, then sleep. Only the
-/// thread of the stream that owns the team starts loops; a loop inside a loop body runs on the calling thread alone.
+/// Threads incl. the caller. Each takes chunks of its own share first, then those that others left; workers spin
+/// briefly between loops, then sleep. Only the thread of the stream that owns the team starts loops; a loop inside a
+/// loop body runs on the calling thread alone.
 class Team {
  public:
   /// `cores`, if given, has one for each thread; workers keep to theirs.

@@ -191,10 +191,10 @@ void put_few(const BlockProduct<kBits, A>& product, const float* divided, int64_
     for (int64_t c = 0; c < width; c += kPanel) put_row(r, n + c, std::min(kPanel, width - c), sums + r * W + c, put);
 }
 
-/// Panels begin .. end of a product of R rows.
+/// Panels begin .. end of a product of R rows: eight vectors of sums hide the latency of additions.
 template <int R, int kBits, class A, class Put>
 void put_few_panels(const BlockProduct<kBits, A>& product, const float* divided, int64_t begin, int64_t end, Put& put) {
-  constexpr int P = std::max(1, (R == 1 ? 4 : 2) / Simd<float>::kPanelVectors);
+  constexpr int P = std::max(1, (R == 1 ? 8 : 4) / Simd<float>::kPanelVectors);
   for (; begin + P <= end; begin += P) put_few<R, P>(product, divided, begin, put);
   for (; begin < end; ++begin) put_few<R, 1>(product, divided, begin, put);
 }

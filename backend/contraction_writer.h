@@ -40,7 +40,7 @@ class ContractionWriter {
         op_(body_.producer_op(root_)),
         names_(context.names),
         sum_text_(names_.sums + "[" + names_.j + "]"),
-        is_product_(op_.kind == OpKind::MatMul || op_.kind == OpKind::BlockMatMul),
+        fetches_ahead_(op_.kind == OpKind::MatMul || op_.kind == OpKind::BlockMatMul),
         behind_(context, root_) {}
 
   // One for each strategy, which has found it legal.
@@ -125,7 +125,7 @@ class ContractionWriter {
   const SumNames names_;
   std::string sum_text_;
   bool panels_ = true;  // columns come 16 at a time, from multiples of 16
-  bool is_product_;     // of matrices, rows of which lie one behind the other
+  bool fetches_ahead_;  // what panels read and write that lie a row of a matrix apart
   Statements lines_;    // in front of the contraction
   Epilogue behind_;
 };

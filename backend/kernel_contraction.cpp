@@ -151,7 +151,7 @@ Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
   loop.put(Let{type(), sum, name(sum_text_)});
   behind_.write(elements, sum);
-  if (is_product_ && shape.n > 16)
+  if (fetches_ahead_ && shape.n > 16)
     for (Statement& fetch : fetches(row.body(), loop.body())) row.put(std::move(fetch));
   Statements stores = byte_stores(row, loop);
   loop.finish();

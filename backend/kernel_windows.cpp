@@ -141,7 +141,8 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
 
 /// Windows of one element: the outputs of all images are rows, their channels lie innermost.
 Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy) {
-  is_product_ = true;
+  fetches_ahead_ = !strategy.is_short;
+  if (strategy.is_short) context_.need_header("short_product.h");
   behind_.reach(channels_last_index(g, g.filters));
   const std::string x = image(strategy.copies_image, 1), t = type();
   const Scale rows = g.batch * g.outputs;
@@ -151,9 +152,11 @@ Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const 
   lines_.push_back(contraction_text(shape));
   lines_.push_back(Let{"auto", names_.rows, name("weft::Rows<" + t + ">{" + x + ", " + shape.k_text + "}")});
   const bool is_few = !rows.is_number() || rows.number <= 3;
-  append(lines_, put(shape, std::string(is_few ? "weft::contract_few<" : "weft::contract<") + type() + ">(team, " +
-                                names_.extents + ", " + names_.rows + ", " + context_.parameter_name(strategy.weight) +
-                                ", [=](" + sums_parameters(names_.n0) + ") {"));
+  const std::string function = strategy.is_short ? "weft::contract_short<" + shape.n_text
+                                                 : (is_few ? "weft::contract_few<" : "weft::contract<") + t;
+  append(lines_,
+         put(shape, function + ">(team, " + names_.extents + ", " + names_.rows + ", " +
+                        context_.parameter_name(strategy.weight) + ", [=](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 

@@ -28,7 +28,11 @@ struct ParameterText {
   std::string operator()(const StridedProduct& s) const { return s.kept_bytes ? ", keeps panels" : ""; }
   std::string operator()(const BlockProduct& s) const { return format(" of {} bits", s.bits); }
   std::string operator()(const DirectConvolution& s) const {
-    return (s.is_product ? " as a product" : s.together == 2 ? " of pairs" : "") + image_text(s.copies_image);
+    const char* const how = s.is_short        ? " as a short product"
+                            : s.is_product    ? " as a product"
+                            : s.together == 2 ? " of pairs"
+                                              : "";
+    return how + image_text(s.copies_image);
   }
   std::string operator()(const WinogradConvolution& s) const {
     return format(" F({}x{}, 3x3)", s.tile, s.tile) + image_text(s.copies_image);

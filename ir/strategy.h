@@ -80,6 +80,7 @@ struct DirectConvolution {
   Storage packing = {};      // how they lie
   bool copies_image = true;  // the image does not lie so: it is brought into that order first
   bool is_product = false;   // of windows of one element and few channels: outputs are the rows of a product
+  bool is_short = false;     // which puts its sums out of registers (weft/short_product.h)
   int64_t together = 1;      // channels that lie side by side and are multiplied at once, as in PackedProduct
 };
 /// Host: windows of 3 x 3 that move by one element, of an image whose channels lie innermost: `tile` x `tile` outputs

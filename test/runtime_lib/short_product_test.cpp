@@ -1,0 +1,60 @@
+// Short products against contract(), which they must equal bit by bit, for extents around the sizes of their tiles.
+#include "weft/short_product.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "weft/random.h"
+
+using namespace weft;
+
+namespace {
+
+template <class T>
+std::vector<T> random_values(int64_t n, uint32_t seed) {
+  std::vector<T> out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(T(2 * Random{seed, 0}.uniform(i) - 1));
+  return out;
+}
+
+/// Adds twice the sums to what is there: an element that is put twice, or by nobody, differs.
+template <class T>
+auto add_to(T* y, int64_t n) {
+  return [=](int64_t m, int64_t n0, auto width, const T* sums) {
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j) y[m * n + n0 + j] += 2 * sums[j];
+  };
+}
+
+template <class T, int64_t kColumns>
+void check_columns(Team& team, int64_t m, int64_t k, int64_t row, int64_t packed_k) {
+  const std::vector<T> a = random_values<T>(m * row, 1), b = random_values<T>(k * kColumns, 2);
+  std::vector<T> packed(size_t(packed_count(kColumns, packed_k)), T(1000));
+  for (int64_t n = 0; n < kColumns; n += kPanel)
+    pack_panels(Unpacked<T>{b.data() + n, 1, kColumns}, std::min(kPanel, kColumns - n), k,
+                packed.data() + n * packed_k);
+  const Contraction extents{m, kColumns, k, packed_k};
+  std::vector<T> want(size_t(m * kColumns), T(1)), got = want;
+  contract<T>(team, extents, Rows<T>{a.data(), row}, packed.data(), add_to(want.data(), kColumns));
+  contract_short<kColumns>(team, extents, Rows<T>{a.data(), row}, packed.data(), add_to(got.data(), kColumns));
+  CAPTURE(m);
+  CAPTURE(k);
+  CHECK(got == want);
+}
+
+template <class T, int64_t... kColumns>
+void check_all(Team& team, std::integer_sequence<int64_t, kColumns...>) {
+  for (const int64_t m : {0, 1, 6, 7, 12, 13, 49, 130, 500}) (check_columns<T, kColumns>(team, m, 9, 9, 9), ...);
+  for (const int64_t k : {0, 1, 3, 4, 16, 31, 1024}) (check_columns<T, kColumns>(team, 30, k, k + 3, k + 2), ...);
+}
+
+}  // namespace
+
+TEST_CASE("short product: the bits of contract(), for any rows, steps and columns") {
+  for (const int threads : {1, 3}) {
+    Team team(threads);
+    check_all<float>(team, std::integer_sequence<int64_t, 1, 7, 8, 9, 16, 24, 33, 40, 48, 50, 64, 65, 72, 96, 120>{});
+    check_all<double>(team, std::integer_sequence<int64_t, 3, 16, 20, 48, 70>{});
+  }
+}

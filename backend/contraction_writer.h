@@ -81,6 +81,8 @@ class ContractionWriter {
   IndexList operand_index(ValueId value, const IndexList& lead, const IndexExpr& row, const IndexExpr& column) const;
   IndexList start_batch(const Shape& shape);
   void rows_of_batch(const Shape& shape, const IndexList& lead);
+  Statements batch_call_of(const Shape& shape, const std::string& function, const std::string& second);
+  Statements short_batch_call(const Shape& shape, const std::string& second);
   Statements batch_call(const Shape& shape, const std::string& function, const std::string& second);
   Statements put(const Shape& shape, const std::string& head);
   Statements fetches(const Statements& row, const Statements& loop) const;

@@ -338,10 +338,22 @@ void ContractionWriter::rows_of_batch(const Shape& s, const IndexList& lead) {
 
 /// The call of one of the runtime's products of a batch; `second` names the lambda that gives the second operand.
 Statements ContractionWriter::batch_call(const Shape& s, const std::string& function, const std::string& second) {
+  return batch_call_of(s, function + "<" + type() + ">", second);
+}
+
+/// The same of few terms, whose tiles put their sums themselves: in their order a panel ahead is not what comes next.
+Statements ContractionWriter::short_batch_call(const Shape& s, const std::string& second) {
+  context_.need_header("short_product.h");
+  fetches_ahead_ = false;
+  const bool has_length = s.n_text.find_first_not_of("0123456789") != std::string::npos;
+  return batch_call_of(s, std::string("contract_short_batch<") + type() + ", " + (has_length ? "0" : s.n_text) + ">",
+                       second);
+}
+
+Statements ContractionWriter::batch_call_of(const Shape& s, const std::string& function, const std::string& second) {
   context_.need({Argument::Kind::Team});
-  append(lines_,
-         put(s, "weft::" + function + "<" + type() + ">(team, " + s.batch_text + ", " + names_.extents + ", " +
-                    names_.rows + ", " + second + ", [=](" + any_batch() + ", " + sums_parameters(names_.n0) + ") {"));
+  append(lines_, put(s, "weft::" + function + "(team, " + s.batch_text + ", " + names_.extents + ", " + names_.rows +
+                            ", " + second + ", [=](" + any_batch() + ", " + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 
@@ -387,13 +399,13 @@ Statements ContractionWriter::strided(const StridedProduct& strategy) {
   const std::string head = " = [&](" + any_batch() + ") { return ";
   if (!strategy.kept_bytes) {
     lines_.push_back("const auto " + names_.columns + head + columns + "; };");
-    return batch_call(s, "contract_batch", names_.columns);
+    return strategy.is_short ? short_batch_call(s, names_.columns) : batch_call(s, "contract_batch", names_.columns);
   }
   const Argument kept{Argument::Kind::Panels};
   context_.need(kept);
   lines_.push_back("const auto " + names_.panels + head + "weft::keep_panels(" + context_.argument_name(kept) + ", " +
                    columns + ", " + names_.extents + ".n, " + names_.extents + ".k); };");
-  return batch_call(s, "contract_packed_batch", names_.panels);
+  return strategy.is_short ? short_batch_call(s, names_.panels) : batch_call(s, "contract_packed_batch", names_.panels);
 }
 
 /// The rows of the first operand with `together` elements of k side by side: where it lies so, else an array.

@@ -25,10 +25,12 @@ struct ParameterText {
   std::string operator()(const PackedProduct& s) const {
     return format(" panels {}", s.width) + (s.together == 2 ? " of pairs" : "");
   }
-  std::string operator()(const StridedProduct& s) const { return s.kept_bytes ? ", keeps panels" : ""; }
+  std::string operator()(const StridedProduct& s) const {
+    return std::string(s.is_short ? ", short" : "") + (s.kept_bytes ? ", keeps panels" : "");
+  }
   std::string operator()(const BlockProduct& s) const { return format(" of {} bits", s.bits); }
   std::string operator()(const DirectConvolution& s) const {
-    const char* const how = s.is_short        ? " as a short product"
+    const char* const how = s.is_short        ? " as a product, short"
                             : s.is_product    ? " as a product"
                             : s.together == 2 ? " of pairs"
                                               : "";

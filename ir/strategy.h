@@ -59,6 +59,7 @@ struct PackedProduct {
 /// keeps the panels for the blocks of rows that follow.
 struct StridedProduct {
   static constexpr const char* kName = "strided-product";
+  bool is_short = false;   // few terms: sums are put out of registers (weft/short_product.h)
   int64_t kept_bytes = 0;  // of those panels; 0: none are kept
   size_t kept = 0;         // the parameter that they are made of
   bool operator==(const StridedProduct&) const = default;
@@ -80,7 +81,7 @@ struct DirectConvolution {
   Storage packing = {};      // how they lie
   bool copies_image = true;  // the image does not lie so: it is brought into that order first
   bool is_product = false;   // of windows of one element and few channels: outputs are the rows of a product
-  bool is_short = false;     // which puts its sums out of registers (weft/short_product.h)
+  bool is_short = false;     // which has few terms, as StridedProduct
   int64_t together = 1;      // channels that lie side by side and are multiplied at once, as in PackedProduct
 };
 /// Host: windows of 3 x 3 that move by one element, of an image whose channels lie innermost: `tile` x `tile` outputs

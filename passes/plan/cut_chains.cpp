@@ -297,7 +297,8 @@ class ChainCutter {
   StridedProduct panels_to_keep(const SharedRows& rows, const RowLaunch& launch) const {
     if (rows.axes.back().in_one_block()) return {};
     const Kernel kernel = with_rows(draft_, launch);
-    if (!std::holds_alternative<StridedProduct>(kernel.strategy)) return {};
+    const auto* product = std::get_if<StridedProduct>(&kernel.strategy);
+    if (!product) return {};
     const KernelBody body(kernel, plan_.places[kernel.place.index].mesh.size());
     const ValueId columns = body.body.producer_op(contraction_of(body.body)).inputs[1];
     const Dims dims = body.dims(columns);
@@ -307,7 +308,7 @@ class ChainCutter {
         rows.own.contains(launch.launch->operands[load->parameter].buffer))
       return {};
     const int64_t elements = round_up_to(dims.back(), plan_.target.panel_width) * dims[dims.size() - 2];
-    return {elements * dtype_bytes(body.body.type(columns).dtype), load->parameter};
+    return {product->is_short, elements * dtype_bytes(body.body.type(columns).dtype), load->parameter};
   }
 
   /// The first element of a matrix of those that a block of rows takes.

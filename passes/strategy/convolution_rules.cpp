@@ -130,19 +130,13 @@ bool is_product_of_outputs(const WindowGeometry& g) {
          (g.channels <= kFewTerms || (g.channels <= kMostTerms && g.filters <= kFewFilters));
 }
 
-/// Whether that product puts its sums as soon as they are there: putting them takes a good part of the time, and
-/// nothing behind it calls a function, which would need the registers of other sums. Zen 5, 16 terms: 0.68 of the time
-/// of tiles whose sums are stored, 64 terms: 0.96; with AVX2 0.75 and 0.92.
+/// Whether that product puts its sums out of registers: storing them would take a good part of the time. Zen 5, 16
+/// terms: 0.68 of the time of tiles whose sums are stored, 64 terms: 0.96; with AVX2 0.75 and 0.92.
 bool is_short_product(const Graph& body, const WindowGeometry& g) {
   constexpr int64_t kFewTerms = 64, kFewFilters = 48, kManyOutputs = 32;
   const Scale outputs = g.batch * g.outputs;
-  if (!outputs.is_number() || outputs.number < kManyOutputs) return false;
-  if (g.channels > kFewTerms && g.filters > kFewFilters) return false;
-  const std::vector<OpId> ops = body.order();
-  return std::none_of(ops.begin(), ops.end(), [&](OpId id) {
-    const Op& op = body.op(id);
-    return category(op) == Category::Pointwise && op_def(op).cost == ScalarCost::Function;
-  });
+  return outputs.is_number() && outputs.number >= kManyOutputs &&
+         (g.channels <= kFewTerms || g.filters <= kFewFilters) && puts_out_of_registers(body);
 }
 
 Verdict direct_convolution(const StrategyContext& context) {

@@ -132,11 +132,20 @@ Verdict block_product(const StrategyContext& context) {
   return {chosen, ""};
 }
 
+/// Attention's scores: heads of 64 numbers. Zen 5, 197 x 64 to 197: 0.89 of the time of tiles whose sums are stored,
+/// 120 x 64 to 1500, panels there: 0.87; with AVX2 0.82 and 0.86. With 128 terms 0.98 and 0.90.
 Verdict strided_product(const StrategyContext& context) {
+  constexpr int64_t kManyRows = 24, kFewTerms = 128;
   if (context.target.has_grid() || !has_op(context.body.body, {OpKind::MatMul})) return {};
   if (std::string why = general_refusal(context); !why.empty()) return refused(why);
-  if (has_ragged_batch(context.body, product_of(context.body.body))) return refused(kRaggedBatch);
-  return {StridedProduct{}, ""};
+  const Graph& body = context.body.body;
+  const ValueId root = product_of(body);
+  if (has_ragged_batch(context.body, root)) return refused(kRaggedBatch);
+  const int64_t rows = context.body.dims(root)[body.type(root).dims().size() - 2];
+  const int64_t terms = context.body.dims(body.producer_op(root).inputs[0]).back();
+  const bool is_short =
+      is_float(body.type(root).dtype) && rows >= kManyRows && terms <= kFewTerms && puts_out_of_registers(body);
+  return {StridedProduct{.is_short = is_short}, ""};
 }
 
 Verdict tiled_product(const StrategyContext& context) {
@@ -170,6 +179,14 @@ int64_t steps_at_once(const Graph& body, const Op& contraction) {
   const auto is_bf16 = [&](ValueId v) { return body.type(v).dtype == DType::BF16; };
   if (contraction.kind == OpKind::MatMulInteger || contraction.kind == OpKind::ConvInteger) return 4;
   return is_bf16(contraction.inputs[0]) && is_bf16(contraction.inputs[1]) ? 2 : 1;
+}
+
+bool puts_out_of_registers(const Graph& body) {
+  const std::vector<OpId> ops = body.order();
+  return std::none_of(ops.begin(), ops.end(), [&](OpId id) {
+    const Op& op = body.op(id);
+    return category(op) == Category::Pointwise && op_def(op).cost == ScalarCost::Function;
+  });
 }
 
 std::span<const StrategyRule> product_rules() { return kRules; }

@@ -49,6 +49,8 @@ Verdict plain_loops(const StrategyContext& context);
 
 /// Steps of k, or channels, that kernels multiply at once: four of bytes, two where both operands are bfloat16.
 int64_t steps_at_once(const Graph& body, const Op& contraction);
+/// Whether sums may be put out of registers: no op of the body calls a function, which would need those of other sums.
+bool puts_out_of_registers(const Graph& body);
 
 /// The first strategy of the tables that is legal; else plain loops, with what stood against the others.
 Strategy choose_strategy(const StrategyContext& context);

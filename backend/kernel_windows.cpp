@@ -152,8 +152,8 @@ Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const 
   lines_.push_back(contraction_text(shape));
   lines_.push_back(Let{"auto", names_.rows, name("weft::Rows<" + t + ">{" + x + ", " + shape.k_text + "}")});
   const bool is_few = !rows.is_number() || rows.number <= 3;
-  const std::string function = strategy.is_short ? "contract_short<" + t + ", " + shape.n_text
-                                                 : (is_few ? "contract_few<" : "contract<") + t;
+  const std::string function =
+      strategy.is_short ? "contract_short<" + t + ", " + shape.n_text : (is_few ? "contract_few<" : "contract<") + t;
   append(lines_,
          put(shape, "weft::" + function + ">(team, " + names_.extents + ", " + names_.rows + ", " +
                         context_.parameter_name(strategy.weight) + ", [=](" + sums_parameters(names_.n0) + ") {"));

@@ -20,6 +20,12 @@ void library_output_tile(const T* x, const int64_t* first, const TapRuns& runs, 
   sum_output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
 }
 
+template <Level kFor, int R>
+void library_group_pair_tile(const float* x, const int64_t* first, const TapRuns& runs, const float* b,
+                             int64_t panel_stride, float* sums) {
+  sum_group_pair_tile<R>(x, first, runs, b, panel_stride, sums);
+}
+
 namespace {
 
 /// Names the tiles of 1 .. R rows: what is named is compiled.
@@ -47,6 +53,7 @@ constexpr bool name_all() {
   name_output_tiles<T, OutputTile<T>::kHalfRows, 1, OutputTile<T>::kHalf>();
   name_output_tiles<T, OutputTile<T>::kRows, 1>();
   name_output_tiles<T, OutputTile<T>::kRows, OutputTile<T>::kPanels>();
+  if constexpr (kPairsGroups<T>) (void)&library_group_pair_tile<kLevel, kGroupPairRows>;
   return has_library_tiles<T>();
 }
 static_assert(name_all<float>() && name_all<double>(), "the vectors of this file are not those of its level");

@@ -85,6 +85,27 @@ TEST_CASE("direct convolution: half of a panel, and a known number of filters") 
   }
 }
 
+TEST_CASE("direct convolution: groups of 8 channels and filters have the bits of each group alone") {
+  Numbers numbers(15);
+  for (int i = 0; i < random_cases(30); ++i) {
+    CAPTURE(i);
+    Team team(static_cast<int>(pick(numbers, 1, 3)));
+    const SlidingWindow w = random_window(numbers);
+    const Convolution shape{pick(numbers, 1, 3), pick(numbers, 2, 5), 8, 8}, single{shape.batch, 1, 8, 8};
+    const int64_t channels = shape.groups * 8, points = shape.batch * w.in_count(), size = 64 * w.tap_count();
+    const auto x = draw<float>(numbers, points * channels), filters = draw<float>(numbers, shape.groups * size);
+    const auto all = convolved(team, w, shape, x.data(), filters);
+    for (int64_t group = 0; group < shape.groups; ++group) {
+      std::vector<float> image, own(filters.begin() + group * size, filters.begin() + (group + 1) * size), of_all;
+      for (int64_t at = 0; at < points; ++at)
+        image.insert(image.end(), x.begin() + at * channels + group * 8, x.begin() + at * channels + group * 8 + 8);
+      for (int64_t m = 0; m < shape.batch * w.out_count(); ++m)
+        of_all.insert(of_all.end(), all.begin() + m * channels + group * 8, all.begin() + m * channels + group * 8 + 8);
+      CHECK(of_all == convolved(team, w, single, image.data(), own));
+    }
+  }
+}
+
 TEST_CASE("direct convolution: rows of taps that lie outside of the image") {
   Team team(2);
   Numbers numbers(14);

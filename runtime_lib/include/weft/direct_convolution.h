@@ -12,10 +12,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "weft/bfloat_pairs.h"
 #include "weft/bordered_image.h"
-#include "weft/bytes.h"
 #include "weft/contract.h"
+#include "weft/output_tile.h"
 #include "weft/scratch.h"
 #include "weft/sliding_window.h"
 
@@ -41,166 +40,6 @@ void pack_filters(const SlidingWindow& w, const Convolution& c, const T* filters
 }
 
 namespace detail {
-
-/// Where the terms of an output lie behind the first one: `total` runs of `length` elements. The next run begins
-/// `step` elements behind the one before, and `row_turn` or `plane_turn` more where a row or plane of taps ends.
-struct TapRuns {
-  int64_t total, length, step;
-  int64_t in_row, row_turn;
-  int64_t in_plane, plane_turn;  // rows of taps
-};
-
-/// Neighbouring taps of a row are one run if nothing lies between their channels.
-constexpr TapRuns tap_runs(const SlidingWindow& w, const Convolution& c, const BorderedImage& image) {
-  const bool joined = c.groups == 1 && (w.dilation[2] == 1 || w.taps[2] == 1);
-  const int64_t in_row = joined ? 1 : w.taps[2], step = w.dilation[2] * image.channels;
-  const int64_t row = w.dilation[1] * image.extent[2] * image.channels;
-  const int64_t plane = w.dilation[0] * image.extent[1] * image.extent[2] * image.channels;
-  return {.total = w.taps[0] * w.taps[1] * in_row,
-          .length = joined ? w.taps[2] * c.channels : c.channels,
-          .step = step,
-          .in_row = in_row,
-          .row_turn = row - in_row * step,
-          .in_plane = w.taps[1],
-          .plane_turn = plane - w.taps[1] * row};
-}
-
-template <class T>
-using SumsOf = typename SumOf<T>::Type;
-
-template <class T>
-struct OutputTile {
-  static constexpr int kPanels = Simd<SumsOf<T>>::kPanels;
-  /// Rows that keep the vector units busy. With 12 rows of 512 bits the addresses do not fit into registers, and rows
-  /// 4 KB apart do not fit into the first cache, which holds 8 lines of one address modulo 4 KB.
-  static constexpr int kRows = kVectorBytes == 64 ? 8 : Simd<SumsOf<T>>::kRows;
-  /// Terms of one round of the loop. Of few rows a round must be longer to be worth its jump and its additions.
-  static constexpr int kSteps = kVectorBytes == 64 ? 4 : 8;
-  /// Of a panel of which no more than half is used: its vectors, and rows where there is no other panel.
-  static constexpr int kHalf = half_panel<SumsOf<T>>;
-  static constexpr int kHalfRows = std::max(kRows, 8);
-};
-
-/// What add_products multiplies at once of an element of the first operand.
-template <int kFactor, class T>
-[[gnu::always_inline]] inline auto factor_of(const T& x) {
-  if constexpr (is_byte_quad<T>)
-    return multiplied_bytes(x);
-  else if constexpr (is_bfloat_pair<T>)
-    return pair_factor<T::kDotProduct, kFactor>(PairVector{} + x.bits);
-  else
-    return x;
-}
-/// The same of elements of the second one, side by side.
-template <class T, int kFactor, class Vector>
-[[gnu::always_inline]] inline Vector factors_of(const Vector& w) {
-  if constexpr (is_bfloat_pair<T>)
-    return pair_factor<T::kDotProduct, kFactor>(PairVector(w));
-  else
-    return w;
-}
-
-/// sum += x * w in each lane, x being the same in all lanes.
-template <class T, class Vector, class Factor>
-[[gnu::always_inline]] inline void add_products(Vector& sum, Factor x, const Vector& w) {
-  if constexpr (is_byte_quad<T>)
-    sum = add_byte_products<T::kDot>(sum, x, w);
-  else if constexpr (is_bfloat_pair<T>)
-    add_pair_products<T::kDotProduct>(sum, x, w);
-  else
-    sum += x * w;
-}
-
-/// sums[r][c] of R outputs and the first V vectors of P panels. `first[r]` is the place of an output's first term. Sums
-/// of bytes begin with `start[c]`.
-template <class T, int R, int P, int V>
-[[gnu::always_inline]] inline void sum_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
-                                                   int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next,
-                                                   const SumsOf<T>* start) {
-  using S = Simd<SumsOf<T>>;
-  using Vector = typename S::Vector;
-  constexpr int kSteps = OutputTile<T>::kSteps;
-  Vector sum[R][V] = {};
-  if constexpr (is_byte_quad<T>)
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) sum[r][v] = *reinterpret_cast<const Vector*>(start + v * S::kLanes);
-  const T *row[R], *panel[P];
-#pragma GCC unroll 16
-  for (int p = 0; p < P; ++p) panel[p] = b + p * panel_stride;
-  const auto multiply_factor = [&]<int kFactor>(int64_t i) __attribute__((always_inline)) {
-    Vector column[V];
-#pragma GCC unroll 16
-    for (int v = 0; v < V; ++v)
-      column[v] = factors_of<T, kFactor>(*reinterpret_cast<const Vector*>(panel[v / S::kPanelVectors] + i * kPanel +
-                                                                          v % S::kPanelVectors * S::kLanes));
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const auto value = factor_of<kFactor>(row[r][i]);
-#pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) add_products<T>(sum[r][v], value, column[v]);
-    }
-  };
-  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
-    multiply_factor.template operator()<0>(i);
-    if constexpr (kFactors < T >> 1) multiply_factor.template operator()<1>(i);
-  };
-  const auto advance = [&](int64_t steps) __attribute__((always_inline)) {
-#pragma GCC unroll 16
-    for (int p = 0; p < P; ++p) panel[p] += steps * kPanel;
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) row[r] += steps;
-  };
-  int64_t taps = 0, rows = 0;
-  for (int64_t run = runs.total; run > 0; --run) {
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) row[r] = x + first[r];
-    int64_t left = runs.length;
-    for (; left >= kSteps; left -= kSteps) {
-      __builtin_prefetch(next.at, 0, 2);
-      next.at += next.bytes;
-#pragma GCC unroll 8
-      for (int i = 0; i < kSteps; ++i) multiply(i);
-      advance(kSteps);
-    }
-    for (; left > 0; --left) multiply(0), advance(1);
-    x += runs.step;
-    if (++taps < runs.in_row) continue;
-    taps = 0, x += runs.row_turn;
-    if (++rows < runs.in_plane) continue;
-    rows = 0, x += runs.plane_turn;
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 16
-    for (int v = 0; v < V; ++v)
-      *reinterpret_cast<Vector*>(sums + int64_t{r} * P * kPanel + int64_t{v} * S::kLanes) = sum[r][v];
-}
-
-/// sum_output_tile as a function of its own.
-template <class T, int R, int P, int V>
-[[gnu::noinline]] void output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
-                                   int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
-  sum_output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
-}
-
-/// The same in the runtime library, as library_tile of contract.h.
-template <Level kFor, class T, int R, int P, int V>
-[[gnu::used]] void library_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
-                                       int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start);
-
-/// Calls the tile of `rows` rows, 1 .. R.
-template <class T, int R, int P, int V = P* Simd<SumsOf<T>>::kPanelVectors>
-void output_tile_of(int64_t rows, const T* x, const int64_t* first, const TapRuns& runs, const T* b,
-                    int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
-  if constexpr (R > 1)
-    if (rows < R) return output_tile_of<T, R - 1, P, V>(rows, x, first, runs, b, panel_stride, sums, next, start);
-  if constexpr (has_library_tiles<T>())
-    library_output_tile<kLevel, T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
-  else
-    output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
-}
 
 /// What sums of bytes begin with: -(zero + shift) times the sum of each column of P panels.
 template <class T, int P>
@@ -397,6 +236,45 @@ void convolve_items(const ConvolutionItems<T>& items, const T* x, const T* filte
   }
 }
 
+/// Items begin .. end of pairs of groups, pairs fastest; a group that is left over goes through convolve_block. Fewer
+/// outputs than a tile has are computed with the last one repeated.
+template <class T>
+void convolve_group_pairs(const ConvolutionItems<T>& items, const T* x, const T* filters, int64_t begin, int64_t end,
+                          const OutputPut<T>& out) {
+  constexpr int R = kGroupPairRows;
+  constexpr bool kHalves = kHasHalves<T>;
+  const int64_t groups = items.shape.groups, pairs = (groups + 1) / 2, panel_stride = items.depth * kPanel;
+  alignas(64) T sums[R * kPanel];
+  int64_t first[ConvolutionItems<T>::kMostOutputs + R], found = -1;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t block = i / pairs, group = i % pairs * 2, n = group * kPairedGroup;
+    const int64_t m0 = items.first_output(block), m1 = items.first_output(block + 1);
+    if (found != block) {
+      find_first_terms(items.window, items.image, m0, m1, first);
+      std::fill_n(first + (m1 - m0), R, first[m1 - m0 - 1]);
+      found = block;
+    }
+    if (group + 1 == groups) {
+      convolve_block<T, 1, kHalves>(items, {m0, m1, n, kPairedGroup, first}, x + n, filters + group * panel_stride,
+                                    out);
+      continue;
+    }
+    for (int64_t at = m0; at < m1; at += R) {
+      const int64_t rows = std::min<int64_t>(R, m1 - at), m = items.first_of_all + at;
+      const TapPart part = items.part(at, at + rows);
+      const T *const image = x + n + part.image, *const panel = filters + group * panel_stride + part.panel;
+      if constexpr (has_library_tiles<T>())
+        library_group_pair_tile<kLevel, R>(image, first + (at - m0), part.runs, panel, panel_stride, sums);
+      else
+        group_pair_tile<R>(image, first + (at - m0), part.runs, panel, panel_stride, sums);
+      for (int64_t g = 0; g < 2; ++g) {
+        out.call_ahead(out.ahead, m, n + g * kPairedGroup, rows, kPairedGroup);
+        out.put(m, n + g * kPairedGroup, rows, kPairedGroup, sums + g * kPairedGroup, kPanel);
+      }
+    }
+  }
+}
+
 }  // namespace detail
 
 /// Elements of the images with a border that `convolve` makes at a time: none where no window hangs over the image, but
@@ -429,6 +307,12 @@ WEFT_ONE_COPY void convolve_all(Team& team, const SlidingWindow& window, const C
     const T* from = bordered.get();
     if constexpr (!kIsPlanes) from = copies ? from : first;
     if (copies) add_border(team, window, items.image, images, first, bordered.get(), outside);
+    if constexpr (kPairsGroups<T>)
+      if (c.groups > 1 && c.channels == kPairedGroup && c.filters == kPairedGroup) {
+        team.parallel(items.blocks * ((c.groups + 1) / 2), items.grain,
+                      [&](int64_t begin, int64_t end) { convolve_group_pairs(items, from, filters, begin, end, out); });
+        continue;
+      }
     team.parallel(items.count(), items.grain, [&](int64_t begin, int64_t end) {
       convolve_items<T, kWidths>(items, from, filters, begin, end, out);
     });

@@ -1,0 +1,237 @@
+// Tiles of direct convolutions (weft/direct_convolution.h): sums of some outputs and filters, whose terms are runs of
+// memory.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "weft/bfloat_pairs.h"
+#include "weft/bordered_image.h"
+#include "weft/bytes.h"
+#include "weft/contract.h"
+
+namespace weft {
+namespace detail {
+
+/// Where the terms of an output lie behind the first one: `total` runs of `length` elements. The next run begins
+/// `step` elements behind the one before, and `row_turn` or `plane_turn` more where a row or plane of taps ends.
+struct TapRuns {
+  int64_t total, length, step;
+  int64_t in_row, row_turn;
+  int64_t in_plane, plane_turn;  // rows of taps
+};
+
+/// Neighbouring taps of a row are one run if nothing lies between their channels.
+constexpr TapRuns tap_runs(const SlidingWindow& w, const Convolution& c, const BorderedImage& image) {
+  const bool joined = c.groups == 1 && (w.dilation[2] == 1 || w.taps[2] == 1);
+  const int64_t in_row = joined ? 1 : w.taps[2], step = w.dilation[2] * image.channels;
+  const int64_t row = w.dilation[1] * image.extent[2] * image.channels;
+  const int64_t plane = w.dilation[0] * image.extent[1] * image.extent[2] * image.channels;
+  return {.total = w.taps[0] * w.taps[1] * in_row,
+          .length = joined ? w.taps[2] * c.channels : c.channels,
+          .step = step,
+          .in_row = in_row,
+          .row_turn = row - in_row * step,
+          .in_plane = w.taps[1],
+          .plane_turn = plane - w.taps[1] * row};
+}
+
+template <class T>
+using SumsOf = typename SumOf<T>::Type;
+
+template <class T>
+struct OutputTile {
+  static constexpr int kPanels = Simd<SumsOf<T>>::kPanels;
+  /// Rows that keep the vector units busy. With 12 rows of 512 bits the addresses do not fit into registers, and rows
+  /// 4 KB apart do not fit into the first cache, which holds 8 lines of one address modulo 4 KB.
+  static constexpr int kRows = kVectorBytes == 64 ? 8 : Simd<SumsOf<T>>::kRows;
+  /// Terms of one round of the loop. Of few rows a round must be longer to be worth its jump and its additions.
+  static constexpr int kSteps = kVectorBytes == 64 ? 4 : 8;
+  /// Of a panel of which no more than half is used: its vectors, and rows where there is no other panel.
+  static constexpr int kHalf = half_panel<SumsOf<T>>;
+  static constexpr int kHalfRows = std::max(kRows, 8);
+};
+
+/// What add_products multiplies at once of an element of the first operand.
+template <int kFactor, class T>
+[[gnu::always_inline]] inline auto factor_of(const T& x) {
+  if constexpr (is_byte_quad<T>)
+    return multiplied_bytes(x);
+  else if constexpr (is_bfloat_pair<T>)
+    return pair_factor<T::kDotProduct, kFactor>(PairVector{} + x.bits);
+  else
+    return x;
+}
+/// The same of elements of the second one, side by side.
+template <class T, int kFactor, class Vector>
+[[gnu::always_inline]] inline Vector factors_of(const Vector& w) {
+  if constexpr (is_bfloat_pair<T>)
+    return pair_factor<T::kDotProduct, kFactor>(PairVector(w));
+  else
+    return w;
+}
+
+/// sum += x * w in each lane, x being the same in all lanes.
+template <class T, class Vector, class Factor>
+[[gnu::always_inline]] inline void add_products(Vector& sum, Factor x, const Vector& w) {
+  if constexpr (is_byte_quad<T>)
+    sum = add_byte_products<T::kDot>(sum, x, w);
+  else if constexpr (is_bfloat_pair<T>)
+    add_pair_products<T::kDotProduct>(sum, x, w);
+  else
+    sum += x * w;
+}
+
+/// sums[r][c] of R outputs and the first V vectors of P panels. `first[r]` is the place of an output's first term. Sums
+/// of bytes begin with `start[c]`.
+template <class T, int R, int P, int V>
+[[gnu::always_inline]] inline void sum_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                                                   int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next,
+                                                   const SumsOf<T>* start) {
+  using S = Simd<SumsOf<T>>;
+  using Vector = typename S::Vector;
+  constexpr int kSteps = OutputTile<T>::kSteps;
+  Vector sum[R][V] = {};
+  if constexpr (is_byte_quad<T>)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) sum[r][v] = *reinterpret_cast<const Vector*>(start + v * S::kLanes);
+  const T *row[R], *panel[P];
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) panel[p] = b + p * panel_stride;
+  const auto multiply_factor = [&]<int kFactor>(int64_t i) __attribute__((always_inline)) {
+    Vector column[V];
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v)
+      column[v] = factors_of<T, kFactor>(*reinterpret_cast<const Vector*>(panel[v / S::kPanelVectors] + i * kPanel +
+                                                                          v % S::kPanelVectors * S::kLanes));
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const auto value = factor_of<kFactor>(row[r][i]);
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) add_products<T>(sum[r][v], value, column[v]);
+    }
+  };
+  const auto multiply = [&](int64_t i) __attribute__((always_inline)) {
+    multiply_factor.template operator()<0>(i);
+    if constexpr (kFactors < T >> 1) multiply_factor.template operator()<1>(i);
+  };
+  const auto advance = [&](int64_t steps) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) panel[p] += steps * kPanel;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) row[r] += steps;
+  };
+  int64_t taps = 0, rows = 0;
+  for (int64_t run = runs.total; run > 0; --run) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) row[r] = x + first[r];
+    int64_t left = runs.length;
+    for (; left >= kSteps; left -= kSteps) {
+      __builtin_prefetch(next.at, 0, 2);
+      next.at += next.bytes;
+#pragma GCC unroll 8
+      for (int i = 0; i < kSteps; ++i) multiply(i);
+      advance(kSteps);
+    }
+    for (; left > 0; --left) multiply(0), advance(1);
+    x += runs.step;
+    if (++taps < runs.in_row) continue;
+    taps = 0, x += runs.row_turn;
+    if (++rows < runs.in_plane) continue;
+    rows = 0, x += runs.plane_turn;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v)
+      *reinterpret_cast<Vector*>(sums + int64_t{r} * P * kPanel + int64_t{v} * S::kLanes) = sum[r][v];
+}
+
+/// sum_output_tile as a function of its own.
+template <class T, int R, int P, int V>
+[[gnu::noinline]] void output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                                   int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
+  sum_output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
+}
+
+/// The same in the runtime library, as library_tile of contract.h.
+template <Level kFor, class T, int R, int P, int V>
+[[gnu::used]] void library_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                                       int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start);
+
+/// Calls the tile of `rows` rows, 1 .. R.
+template <class T, int R, int P, int V = P* Simd<SumsOf<T>>::kPanelVectors>
+void output_tile_of(int64_t rows, const T* x, const int64_t* first, const TapRuns& runs, const T* b,
+                    int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next, const SumsOf<T>* start) {
+  if constexpr (R > 1)
+    if (rows < R) return output_tile_of<T, R - 1, P, V>(rows, x, first, runs, b, panel_stride, sums, next, start);
+  if constexpr (has_library_tiles<T>())
+    library_output_tile<kLevel, T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
+  else
+    output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
+}
+
+/// Channels and filters of a group two of which fill a vector of 512 bits.
+inline constexpr int64_t kPairedGroup = 8;
+/// Whether groups of that size are taken in pairs: an element serves one vector of filters only, and broadcasts from
+/// memory come one a cycle or so. A pair's channels are 16 elements side by side, which are broadcast in registers.
+template <class T>
+inline constexpr bool kPairsGroups = kVectorBytes == 64 && std::is_same_v<T, float>;
+inline constexpr int kGroupPairRows = 8;
+
+/// sums[r][8 * g + f] of R outputs, two groups g and their filters f. Terms are added as output_tile adds them.
+template <int R>
+[[gnu::always_inline]] inline void sum_group_pair_tile(const float* x, const int64_t* first, const TapRuns& runs,
+                                                       const float* b, int64_t panel_stride, float* sums) {
+  typedef float Half __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
+  Vector sum[R] = {};
+  const float *row[R], *panel = b;
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) row[r] = x + first[r];
+  int64_t at = 0, taps = 0, rows = 0;
+  for (int64_t run = runs.total; run > 0; --run, panel += kPairedGroup * kPanel) {
+    Vector factor[kPairedGroup];
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < kPairedGroup; ++c)
+      factor[c] = __builtin_shufflevector(*reinterpret_cast<const Half*>(panel + c * kPanel),
+                                          *reinterpret_cast<const Half*>(panel + panel_stride + c * kPanel), 0, 1, 2, 3,
+                                          4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const Vector both = *reinterpret_cast<const Vector*>(row[r] + at);
+      const auto add_four = [&](Vector four, const Vector* factors) __attribute__((always_inline)) {
+        sum[r] += __builtin_shufflevector(four, four, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12) * factors[0];
+        sum[r] += __builtin_shufflevector(four, four, 1, 1, 1, 1, 5, 5, 5, 5, 9, 9, 9, 9, 13, 13, 13, 13) * factors[1];
+        sum[r] +=
+            __builtin_shufflevector(four, four, 2, 2, 2, 2, 6, 6, 6, 6, 10, 10, 10, 10, 14, 14, 14, 14) * factors[2];
+        sum[r] +=
+            __builtin_shufflevector(four, four, 3, 3, 3, 3, 7, 7, 7, 7, 11, 11, 11, 11, 15, 15, 15, 15) * factors[3];
+      };
+      add_four(__builtin_shufflevector(both, both, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11), factor);
+      add_four(__builtin_shufflevector(both, both, 4, 5, 6, 7, 4, 5, 6, 7, 12, 13, 14, 15, 12, 13, 14, 15), factor + 4);
+    }
+    at += runs.step;
+    if (++taps < runs.in_row) continue;
+    taps = 0, at += runs.row_turn;
+    if (++rows < runs.in_plane) continue;
+    rows = 0, at += runs.plane_turn;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) *reinterpret_cast<Vector*>(sums + r * kPanel) = sum[r];
+}
+
+/// The same as a function of its own, and in the runtime library.
+template <int R>
+[[gnu::noinline]] void group_pair_tile(const float* x, const int64_t* first, const TapRuns& runs, const float* b,
+                                       int64_t panel_stride, float* sums) {
+  sum_group_pair_tile<R>(x, first, runs, b, panel_stride, sums);
+}
+template <Level kFor, int R>
+[[gnu::used]] void library_group_pair_tile(const float* x, const int64_t* first, const TapRuns& runs, const float* b,
+                                           int64_t panel_stride, float* sums);
+
+}  // namespace detail
+}  // namespace weft

@@ -92,6 +92,9 @@ class ContractionWriter {
   std::string first_operand(const Site& a) const;
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
 
+  /// How many sums of a row come together: 16, from multiples of 16; up to 16, from anywhere; any number.
+  enum class Columns { Panels, Few, Many };
+
   /// What the convolutions share: geometry, extents, the filters as an operand, and where their results go.
   struct Filters {
     WindowGeometry geometry;
@@ -126,7 +129,7 @@ class ContractionWriter {
   const Op& op_;
   const SumNames names_;
   std::string sum_text_;
-  bool panels_ = true;  // columns come 16 at a time, from multiples of 16
+  Columns columns_ = Columns::Panels;
   bool fetches_ahead_;  // what panels read and write that lie a row of a matrix apart
   Statements lines_;    // in front of the contraction
   Epilogue behind_;

@@ -64,7 +64,7 @@ Expr ContractionWriter::expression(const Scale& count) const {
 }
 
 IndexExpr ContractionWriter::column(const Scale& n) const {
-  if (!n.is_number() || n.number % 16 || !panels_) return index_variable(names_.n, n);
+  if (!n.is_number() || n.number % 16 || columns_ != Columns::Panels) return index_variable(names_.n, n);
   return index_variable(names_.n0, 0, n.number - 16, 16) + index_variable(names_.j, 0, 15);
 }
 
@@ -118,7 +118,7 @@ Statements ContractionWriter::byte_stores(Scope& row, Scope& loop) {
     const DType dtype = context_.kernel.parameters[number].type.dtype;
     return (dtype == DType::U8 || dtype == DType::I8) && place.node().text == context_.parameter_name(number);
   };
-  if (dtype_bytes(body_.type(root_).dtype) < 4 || !panels_) return {};
+  if (dtype_bytes(body_.type(root_).dtype) < 4 || columns_ == Columns::Many) return {};
   Statements stores;
   for (Statement& statement : loop.take_body()) {
     auto* store = std::get_if<Store>(&statement.what);
@@ -145,7 +145,7 @@ Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   Scope loop(&row, For{.kind = LoopKind::Vector, .variable = names_.j, .bound = name(names_.width)});
   for (const std::string& variable : {names_.j, names_.n}) scopes.own(variable, &loop);
   const Let column{"int64_t", names_.n, binary(name(names_.n0), "+", name(names_.j))};
-  const bool has_column = shape.n % 16 || !panels_;
+  const bool has_column = shape.n % 16 || columns_ != Columns::Panels;
   if (has_column) loop.put(column);
   scopes.current = &loop;
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));

@@ -116,7 +116,7 @@ std::string ContractionWriter::convolve_call(const std::string& window, const st
 Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
   const int64_t filters = g.groups * g.filters;
-  panels_ = g.groups == 1 || g.filters % 16 == 0;
+  if (g.groups > 1 && g.filters % 16) columns_ = Columns::Many;
   if (strategy.is_product) return product_of_outputs(g, strategy);
   context_.need_header("direct_convolution.h");
   const IndexList result = channels_last_index(g, filters);
@@ -181,18 +181,20 @@ Statements ContractionWriter::winograd_convolution(const WinogradConvolution& st
 std::string ContractionWriter::channels_call(const WindowGeometry& g, const std::string& window) const {
   constexpr int64_t kMostTaps = 7, kMostStep = 4, kPanel = 16;
   const int64_t taps = g.window.back(), stride = g.stride.back(), dilation = g.dilation.back();
-  const std::string channels = std::to_string(g.groups), place = ">(team, " + window + ", " + text(g.batch) + ", ";
+  const std::string channels = std::to_string(g.groups) + ", ";
+  const std::string place = ">(team, " + window + ", " + text(g.batch) + ", ";
   const std::string function = "weft::convolve_channels<";
   if (taps > kMostTaps || stride > kMostStep || dilation > kMostStep || g.groups < kPanel)
-    return function + type() + place + channels + ", ";
+    return function + type() + place + channels;
   return function + "weft::TapRow{.taps = " + std::to_string(taps) + ", .stride = " + std::to_string(stride) +
-         ", .dilation = " + std::to_string(dilation) + ", .channels = " + channels + "}, " + type() + place;
+         ", .dilation = " + std::to_string(dilation) + "}, " + channels + type() + place;
 }
 
 /// Each channel with a filter of its own, some channels of neighbouring outputs at a time.
 Statements ContractionWriter::channel_convolution(const ChannelConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
   context_.need_header("channels_last.h");
+  columns_ = Columns::Few;
   behind_.reach(channels_last_index(g, g.groups));
   const std::string x = image(strategy.copies_image, 1);
   context_.need({Argument::Kind::Team});
@@ -231,7 +233,7 @@ Statements ContractionWriter::pool_channels() {
 Statements ContractionWriter::pool() {
   const WindowGeometry g = *window_geometry(context_, root_);
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
-  panels_ = false;
+  columns_ = Columns::Many;
   const Scale planes_count = g.batch * g.groups;
   const IndexExpr plane = index_variable(names_.batch, planes_count);
   IndexList result = {quotient(plane, g.groups), remainder(plane, g.groups)};
@@ -260,7 +262,7 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   const WindowGeometry g = *window_geometry(context_, root_);
   const int64_t depth = g.channels * g.taps;
   const Scale batch = g.batch * g.groups;
-  panels_ = !is_plane && g.outputs.is_number();
+  if (is_plane || !g.outputs.is_number()) columns_ = Columns::Many;
   const IndexExpr b = index_variable(names_.batch, batch), m = index_variable(names_.m, 0, g.filters - 1);
   const IndexExpr k = index_variable("k", 0, depth - 1);
   const IndexExpr group = remainder(b, g.groups), image = quotient(b, g.groups);

@@ -4,6 +4,7 @@
 //
 // Nothing but tiles may become a symbol here: a linker that finds a function in two places takes either, and a function
 // for a newer CPU would run on an older one.
+#include "weft/channel_tiles.h"
 #include "weft/contract.h"
 #include "weft/direct_convolution.h"
 
@@ -26,6 +27,11 @@ void library_group_pair_tile(const float* x, const int64_t* first, const TapRuns
   sum_group_pair_tile<R>(x, first, runs, b, panel_stride, sums);
 }
 
+template <Level kFor, TapRow kRow, bool kEdge, class T>
+void library_row_tile(const TiledConvolution<T>& convolution, const ConvolvedRow<T>& row, const RowTile& tile) {
+  convolve_tile<kRow, kEdge>(convolution, row, tile);
+}
+
 namespace {
 
 /// Names the tiles of 1 .. R rows: what is named is compiled.
@@ -42,6 +48,12 @@ constexpr void name_output_tiles() {
   (void)&library_output_tile<kLevel, T, R, P, V>;
 }
 
+template <size_t... kIndex>
+constexpr void name_row_tiles(std::index_sequence<kIndex...>) {
+  ((void)&library_row_tile<kLevel, kLibraryRows[kIndex], false, float>, ...);
+  ((void)&library_row_tile<kLevel, kLibraryRows[kIndex], true, float>, ...);
+}
+
 /// All that contract_item, contract_few, convolve_items and multiply_points ask for.
 template <class T>
 constexpr bool name_all() {
@@ -54,6 +66,7 @@ constexpr bool name_all() {
   name_output_tiles<T, OutputTile<T>::kRows, 1>();
   name_output_tiles<T, OutputTile<T>::kRows, OutputTile<T>::kPanels>();
   if constexpr (kPairsGroups<T>) (void)&library_group_pair_tile<kLevel, kGroupPairRows>;
+  if constexpr (std::is_same_v<T, float>) name_row_tiles(std::make_index_sequence<kLibraryRows.size()>());
   return has_library_tiles<T>();
 }
 static_assert(name_all<float>() && name_all<double>(), "the vectors of this file are not those of its level");

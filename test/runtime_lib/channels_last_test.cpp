@@ -26,24 +26,25 @@ SlidingWindow window_of_row(Numbers& numbers) {
   return w;
 }
 
-template <class T, TapRow kRow>
+template <class T, TapRow kRow, int64_t kChannels>
 void check_row(Numbers& numbers, double bound) {
   Team team(2);
   for (int i = 0; i < random_cases(12); ++i) {
     CAPTURE(i);
     const SlidingWindow w = window_of_row<kRow>(numbers);
     const int64_t batch = pick(numbers, 1, 2);
-    const auto x = draw<T>(numbers, batch * w.in_count() * kRow.channels);
-    const auto filters = draw<T>(numbers, kRow.channels * w.tap_count());
+    const auto x = draw<T>(numbers, batch * w.in_count() * kChannels);
+    const auto filters = draw<T>(numbers, kChannels * w.tap_count());
     std::vector<T> packed(filters.size());
-    pack_channel_filters(w, kRow.channels, filters.data(), packed.data());
+    pack_channel_filters(w, kChannels, filters.data(), packed.data());
     // Sums are added to zeros: one that is put twice, or never, shows.
-    std::vector<T> y(size_t(batch * w.out_count() * kRow.channels));
-    convolve_channels<kRow, T>(team, w, batch, x.data(), packed.data(),
-                               [&](int64_t m, int64_t n0, auto width, const T* sums) {
-                                 for (int64_t j = 0; j < width; ++j) y[size_t(m * kRow.channels + n0 + j)] += sums[j];
-                               });
-    REQUIRE(largest_error(y, plain_convolution(w, {batch, kRow.channels, 1, 1}, x, filters)) < bound);
+    std::vector<T> y(size_t(batch * w.out_count() * kChannels));
+    convolve_channels<kRow, kChannels, T>(team, w, batch, x.data(), packed.data(),
+                                          [&](int64_t m, int64_t n0, auto width, const T* sums) {
+                                            for (int64_t j = 0; j < width; ++j)
+                                              y[size_t(m * kChannels + n0 + j)] += sums[j];
+                                          });
+    REQUIRE(largest_error(y, plain_convolution(w, {batch, kChannels, 1, 1}, x, filters)) < bound);
   }
 }
 
@@ -51,14 +52,73 @@ void check_row(Numbers& numbers, double bound) {
 
 TEST_CASE("channels last: known rows of taps, at edges, in images shorter than a tile") {
   Numbers numbers(6);
-  check_row<float, TapRow{.taps = 3, .stride = 1, .dilation = 1, .channels = 16}>(numbers, 1e-5);
-  check_row<float, TapRow{.taps = 3, .stride = 2, .dilation = 1, .channels = 41}>(numbers, 1e-5);
-  check_row<float, TapRow{.taps = 5, .stride = 1, .dilation = 2, .channels = 150}>(numbers, 1e-5);
-  check_row<float, TapRow{.taps = 7, .stride = 4, .dilation = 4, .channels = 31}>(numbers, 1e-5);
-  check_row<float, TapRow{.taps = 1, .stride = 3, .dilation = 1, .channels = 129}>(numbers, 1e-5);
-  check_row<float, TapRow{.taps = 2, .stride = 3, .dilation = 3, .channels = 128}>(numbers, 1e-5);
-  check_row<double, TapRow{.taps = 3, .stride = 1, .dilation = 1, .channels = 35}>(numbers, 1e-13);
-  check_row<double, TapRow{.taps = 4, .stride = 2, .dilation = 1, .channels = 48}>(numbers, 1e-13);
+  check_row<float, TapRow{.taps = 3, .stride = 1, .dilation = 1}, 72>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 3, .stride = 2, .dilation = 1}, 330>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 3, .stride = 1, .dilation = 2}, 24>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 5, .stride = 1, .dilation = 1}, 200>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 5, .stride = 2, .dilation = 1}, 40>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 7, .stride = 1, .dilation = 1}, 99>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 3, .stride = 1, .dilation = 1}, 16>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 3, .stride = 2, .dilation = 1}, 41>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 5, .stride = 1, .dilation = 2}, 150>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 7, .stride = 4, .dilation = 4}, 31>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 1, .stride = 3, .dilation = 1}, 129>(numbers, 1e-5);
+  check_row<float, TapRow{.taps = 2, .stride = 3, .dilation = 3}, 128>(numbers, 1e-5);
+  check_row<double, TapRow{.taps = 3, .stride = 1, .dilation = 1}, 35>(numbers, 1e-13);
+  check_row<double, TapRow{.taps = 4, .stride = 2, .dilation = 1}, 48>(numbers, 1e-13);
+}
+
+/// The sums of a convolution of more rows than are taken together, in two images and three groups of channels.
+static std::vector<float> tall_images(int threads, const std::vector<float>& x, const std::vector<float>& filters,
+                                      const SlidingWindow& w) {
+  constexpr int64_t kChannels = 330;
+  Team team(threads);
+  std::vector<float> y(size_t(2 * w.out_count() * kChannels));
+  convolve_channels<TapRow{.taps = 3, .stride = 1, .dilation = 1}, kChannels, float>(
+      team, w, 2, x.data(), filters.data(), [&](int64_t m, int64_t n0, auto width, const float* sums) {
+        for (int64_t j = 0; j < width; ++j) y[size_t(m * kChannels + n0 + j)] += sums[j];
+      });
+  return y;
+}
+
+TEST_CASE("channels last: many rows have the same bits however many threads there are") {
+  const SlidingWindow w{{1, 70, 9}, {1, 70, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}};
+  Numbers numbers(7);
+  const auto x = draw<float>(numbers, 2 * w.in_count() * 330), filters = draw<float>(numbers, 9 * 330);
+  std::vector<float> packed(filters.size());
+  pack_channel_filters(w, 330, filters.data(), packed.data());
+  const std::vector<float> alone = tall_images(1, x, packed, w);
+  CHECK(largest_error(alone, plain_convolution(w, {2, 330, 1, 1}, x, filters)) < 1e-5);
+  for (int threads : {2, 3}) CHECK(tall_images(threads, x, packed, w) == alone);
+}
+
+/// A caller may keep the rows of an image that it still needs in a ring, and name each one.
+TEST_CASE("channels last: rows of outputs from rows of an image that lie in a ring") {
+  constexpr int64_t kChannels = 40, kRing = 4;
+  const SlidingWindow w{{1, 12, 17}, {1, 12, 17}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}};
+  const int64_t length = w.in[2] * kChannels;
+  Numbers numbers(8);
+  const auto x = draw<float>(numbers, w.in_count() * kChannels), filters = draw<float>(numbers, 9 * kChannels);
+  std::vector<float> packed(filters.size()), ring(size_t(kRing * length)), y(size_t(w.out_count() * kChannels));
+  pack_channel_filters(w, kChannels, filters.data(), packed.data());
+  const auto put = [&](int64_t m, int64_t n0, auto width, const float* sums) {
+    for (int64_t j = 0; j < width; ++j) y[size_t(m * kChannels + n0 + j)] += sums[j];
+  };
+  const auto tiles = detail::row_tiles<TapRow{3, 1, 1}, float>();
+  const detail::TiledConvolution<float> convolution{kChannels, packed.data(),
+                                                    detail::register_put<kChannels, float>(put)};
+  for (int64_t row = 0, known = 0; row < w.out[1]; ++row) {
+    for (; known < std::min(row + 2, w.in[1]); ++known)
+      std::copy_n(x.begin() + known * length, length, ring.begin() + known % kRing * length);
+    std::vector<detail::TapPlace> places;
+    for (int64_t tap = 0; tap < 3; ++tap)
+      if (const int64_t at = w.at(1, row, tap); at >= 0 && at < w.in[1])
+        places.push_back({at % kRing * length, tap * 3 * kChannels});
+    const detail::ConvolvedRow<float> outputs{ring.data(), places.data(), places.data() + places.size(),
+                                              row * w.out[2]};
+    detail::convolve_rows(tiles, w, convolution, {&outputs, 1}, {0, kChannels});
+  }
+  CHECK(largest_error(y, plain_convolution(w, {1, kChannels, 1, 1}, x, filters)) < 1e-5);
 }
 
 TEST_CASE("channels last: one filter a channel, random windows") {

@@ -9,18 +9,11 @@
 #include <bit>
 #include <cstdint>
 
-#include "weft/contract.h"
+#include "weft/channel_tiles.h"
 #include "weft/scratch.h"
 #include "weft/sliding_window.h"
 
 namespace weft {
-
-/// What a kernel knows of a row of taps when it is compiled, where it has a panel of channels at least: a tile then
-/// loads an element once for all outputs that read it.
-struct TapRow {
-  int taps, stride, dilation;
-  int64_t channels;
-};
 
 namespace detail {
 
@@ -59,11 +52,6 @@ void each_window_row(const SlidingWindow& w, int64_t channels, int64_t begin, in
   for (int64_t i = begin; i < end; ++i)
     f(WindowRow(w, channels, i % rows), i / rows * w.in_count() * channels, i * w.out[2]);
 }
-
-/// Where a tap of the first output of a run lies: in the image, in the filters.
-struct TapPlace {
-  int64_t image, filter;
-};
 
 /// The taps of an output of a row that has the taps `along` inside; returns how many.
 inline int64_t find_taps(const WindowRow& row, int64_t output, TapRange along, TapPlace* taps) {
@@ -200,103 +188,6 @@ void each_run(const WindowRow& row, const T* x, TapPlace* taps, F&& f) {
   }
 }
 
-/// Outputs side by side in a tile of a TapRow: their sums and the filters of a row of taps fit the registers. Rows of
-/// images are often multiples of 7 long.
-template <class T>
-inline constexpr int kRowOutputs = std::clamp(Simd<T>::kSums * 2 / 3 / Simd<T>::kPanelVectors, 1, 7);
-
-/// Elements of a row of the image that a tile reads.
-template <TapRow kRow, class T>
-inline constexpr int kRowElements = (kRowOutputs<T> - 1) * kRow.stride + (kRow.taps - 1) * kRow.dilation + 1;
-
-/// A tile of a row of outputs: where it begins, how many outputs it has, and which of the elements that it reads lie
-/// inside the image.
-struct RowTile {
-  int64_t image, m;
-  int outputs, first_inside, last_inside;
-};
-
-/// Adds a row of taps to the sums of a tile. Elements outside are left out where `kEdge`.
-template <TapRow kRow, bool kEdge, class T, int U, int V, class Vector>
-[[gnu::always_inline]] inline void add_tap_row(Vector (&sum)[U][V], const T* x, const T* filters, const RowTile& tile) {
-  constexpr int kLanes = Simd<T>::kLanes;
-  Vector factor[kRow.taps][V];
-#pragma GCC unroll 8
-  for (int t = 0; t < kRow.taps; ++t)
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v)
-      factor[t][v] = *reinterpret_cast<const Vector*>(filters + t * kRow.channels + v * kLanes);
-#pragma GCC unroll 64
-  for (int i = 0; i < kRowElements<kRow, T>; ++i) {
-    if (kEdge && (i < tile.first_inside || i >= tile.last_inside)) continue;
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      const Vector element = *reinterpret_cast<const Vector*>(x + i * kRow.channels + v * kLanes);
-#pragma GCC unroll 8
-      for (int u = 0; u < U; ++u) {
-        const int ahead = i - u * kRow.stride, t = ahead / kRow.dilation;
-        if (ahead >= 0 && ahead % kRow.dilation == 0 && t < kRow.taps) sum[u][v] += element * factor[t][v];
-      }
-    }
-  }
-}
-
-/// The rows of taps of a row of outputs, its filters, and where its results go.
-template <class T, class Put>
-struct ConvolvedRow {
-  const T *x, *filters;  // of the first channel
-  const TapPlace *first, *end;
-  const Put put;  // a copy, as that of TilePut
-};
-
-/// Computes a tile of the panel of channels from n on, of which the first `kSkip` are not put. At an edge sums come
-/// from memory: how many outputs there are is known at run time only.
-template <TapRow kRow, bool kEdge, int64_t kSkip, class T, class Put>
-[[gnu::always_inline]] inline void put_row_tile(const ConvolvedRow<T, Put>& row, const RowTile& tile, int64_t n) {
-  using S = Simd<T>;
-  using Vector = typename S::Vector;
-  constexpr int U = kRowOutputs<T>, V = S::kPanelVectors;
-  constexpr std::integral_constant<int64_t, kPanel - kSkip> kWidth;
-  const T *const x = row.x + (tile.image + n), *const filters = row.filters + n;
-  Vector sum[U][V] = {};
-  for (const TapPlace* place = row.first; place != row.end; ++place)
-    add_tap_row<kRow, kEdge>(sum, x + place->image, filters + place->filter, tile);
-  alignas(64) T sums[U][kPanel];
-#pragma GCC unroll 8
-  for (int u = 0; u < U; ++u)
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) *reinterpret_cast<Vector*>(sums[u] + v * S::kLanes) = sum[u][v];
-  for (int u = 0; u < (kEdge ? tile.outputs : U); ++u) row.put(tile.m + u, n + kSkip, kWidth, sums[u] + kSkip);
-}
-
-/// A tile of the channels first .. last, panels of them side by side, so that lines of memory are read in order.
-template <TapRow kRow, bool kEdge, class T, class Put>
-[[gnu::noinline]] void put_row_tiles(const ConvolvedRow<T, Put> row, const RowTile tile, int64_t first, int64_t last) {
-  constexpr int64_t kWhole = kRow.channels / kPanel * kPanel, kLast = kRow.channels - kPanel;
-  for (; first < std::min(last, kWhole); first += kPanel) put_row_tile<kRow, kEdge, 0>(row, tile, first);
-  if constexpr (kWhole < kRow.channels)  // the last panel begins early enough to lie inside
-    if (last > kWhole) put_row_tile<kRow, kEdge, kWhole - kLast>(row, tile, kLast);
-}
-
-/// A row of outputs, the first of which is output m.
-template <TapRow kRow, class T, class Put>
-void convolve_row(const SlidingWindow& w, const ConvolvedRow<T, Put>& row, int64_t m) {
-  constexpr int64_t kTogether = 128;  // channels: their filters and rows of the image stay in the nearest cache
-  constexpr int64_t kElements = kRowElements<kRow, T>, kOutputs = kRowOutputs<T>;
-  for (int64_t n = 0; n < kRow.channels; n += kTogether)
-    for (int64_t o = 0; o < w.out[2]; o += kOutputs) {
-      const int64_t begin = w.at(2, o, 0), outputs = std::min(kOutputs, w.out[2] - o);
-      const int64_t first = std::clamp<int64_t>(-begin, 0, kElements);
-      const int64_t last = std::clamp<int64_t>(w.in[2] - begin, 0, kElements);
-      const RowTile tile{begin * kRow.channels, m + o, int(outputs), int(first), int(last)};
-      const int64_t end = std::min(n + kTogether, kRow.channels);
-      if (first == 0 && last == kElements && outputs == kOutputs)
-        put_row_tiles<kRow, false>(row, tile, n, end);
-      else
-        put_row_tiles<kRow, true>(row, tile, n, end);
-    }
-}
-
 /// What `combine` makes of the taps of N vectors of `kWidth` channels, a power of two.
 template <int kWidth, int N, class T, class Combine>
 [[gnu::always_inline]] inline void combine_taps(const T* x, const TapPlace* taps, int64_t count, T identity,
@@ -346,6 +237,52 @@ inline int64_t window_grain(const SlidingWindow& w, int64_t channels) {
   return std::max<int64_t>(1, 65536 / std::max<int64_t>(1, w.out[2] * channels * w.tap_count()));
 }
 
+/// The rows of taps of each row of outputs of an image: they are found once for all images and all groups of channels.
+class TapTable {
+ public:
+  TapTable(const SlidingWindow& w, int64_t channels)
+      : rows(w.out[0] * w.out[1]), places_(rows * w.taps[0] * w.taps[1]), first_(rows + 1) {
+    TapPlace* last = places_.get();
+    for (int64_t i = 0; i < rows; ++i) {
+      first_[i] = last;
+      WindowRow(w, channels, i).each_row([&](int64_t from, int64_t taps) { *last++ = {from, taps}; });
+    }
+    first_[rows] = last;
+  }
+  const TapPlace* first(int64_t row) const { return first_[row]; }
+  const TapPlace* end(int64_t row) const { return first_[row + 1]; }
+  const int64_t rows;
+
+ private:
+  Scratch<TapPlace> places_;
+  Scratch<const TapPlace*> first_;
+};
+
+/// Convolutions of known rows of taps as all kernels of a file share them: items are rows of a group of channels.
+template <class T>
+WEFT_ONE_COPY void convolve_all_channels(Team& team, const RowTiles<T>& tiles, const SlidingWindow& w, int64_t batch,
+                                         const TiledConvolution<T>& convolution, const T* x) {
+  constexpr int64_t kRowsTogether = 64;
+  const int64_t channels = convolution.channels;
+  const TapTable table(w, channels);
+  const ChannelGroups groups(channels, tiles.channels);
+  const int64_t all = batch * table.rows;
+  const int64_t grain = window_grain(w, channels / groups.count);
+  team.parallel(groups.count * all, grain, [&](int64_t begin, int64_t end) {
+    std::array<ConvolvedRow<T>, kRowsTogether> rows;
+    while (begin < end) {
+      const int64_t group = begin / all, m = begin % all;
+      const int64_t count = std::min({kRowsTogether, end - begin, all - m});
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t image = (m + i) / table.rows, row = (m + i) % table.rows;
+        rows[size_t(i)] = {x + image * w.in_count() * channels, table.first(row), table.end(row), (m + i) * w.out[2]};
+      }
+      convolve_rows(tiles, w, convolution, std::span<const ConvolvedRow<T>>(rows.data(), size_t(count)), groups[group]);
+      begin += count;
+    }
+  });
+}
+
 }  // namespace detail
 
 /// Packs filters that lie [channels][taps]: what the compiler does with constants.
@@ -370,22 +307,13 @@ void convolve_channels(Team& team, const SlidingWindow& window, int64_t batch, i
       });
 }
 
-/// The same of windows whose rows of taps are those of kRow.
-template <TapRow kRow, class T, class Put>
+/// The same of windows whose rows of taps are those of kRow, and of a vector of channels at least.
+template <TapRow kRow, int64_t kChannels, class T, class Put>
 void convolve_channels(Team& team, const SlidingWindow& window, int64_t batch, const T* x, const T* filters,
                        const Put& put) {
-  static_assert(kRow.channels >= kPanel);
-  const int64_t grain = detail::window_grain(window, kRow.channels);
-  team.parallel(batch * window.out[0] * window.out[1], grain, [&](int64_t begin, int64_t end) {
-    const Scratch<detail::TapPlace> rows(window.taps[0] * window.taps[1]);
-    detail::each_window_row(window, kRow.channels, begin, end,
-                            [&](const detail::WindowRow& row, int64_t image, int64_t m) {
-                              detail::TapPlace* last = rows.get();
-                              row.each_row([&](int64_t from, int64_t taps) { *last++ = {from, taps}; });
-                              detail::convolve_row<kRow>(
-                                  window, detail::ConvolvedRow<T, Put>{x + image, filters, rows.get(), last, put}, m);
-                            });
-  });
+  static_assert(kChannels >= detail::Simd<T>::kLanes);
+  const detail::TiledConvolution<T> convolution{kChannels, filters, detail::register_put<kChannels, T>(put)};
+  detail::convolve_all_channels<T>(team, detail::row_tiles<kRow, T>(), window, batch, convolution, x);
 }
 
 /// Pools: `combine` (a maximum, a sum), of vectors of T, over the taps inside the input, from `identity` on. Calls

@@ -262,13 +262,13 @@ class TapTable {
 template <class T>
 WEFT_ONE_COPY void convolve_all_channels(Team& team, const RowTiles<T>& tiles, const SlidingWindow& w, int64_t batch,
                                          const TiledConvolution<T>& convolution, const T* x) {
-  constexpr int64_t kRowsTogether = 64;
+  constexpr int64_t kRowsTogether = 64, kStripRows = 7;  // a thread reads twice what its rows share with the next
   const int64_t channels = convolution.channels;
   const TapTable table(w, channels);
   const ChannelGroups groups(channels, tiles.channels);
   const int64_t all = batch * table.rows;
-  const int64_t grain = window_grain(w, channels / groups.count);
-  team.parallel(groups.count * all, grain, [&](int64_t begin, int64_t end) {
+  const int64_t items = groups.count * all, strip = std::clamp<int64_t>(items / (2 * team.threads()), 1, kStripRows);
+  team.parallel(items, std::max(strip, window_grain(w, channels / groups.count)), [&](int64_t begin, int64_t end) {
     std::array<ConvolvedRow<T>, kRowsTogether> rows;
     while (begin < end) {
       const int64_t group = begin / all, m = begin % all;

@@ -8,7 +8,7 @@ import subprocess
 import harness
 
 LEVELS = ["Any", "V2", "V3", "V4"]
-TILE = re.compile(r"void weft::detail::library_(?:output_|row_)?tile<\(weft::Level\)(\d), ")
+TILE = re.compile(r"void weft::detail::library_(?:output_|row_|group_pair_)?tile<\(weft::Level\)(\d), ")
 
 
 def symbols_of_objects(archive):

@@ -300,6 +300,15 @@ static bool is_exp_of_negative(const Graph& body, const Op& op) {
   return largest.kind == OpKind::ReduceMax && largest.inputs[0] == difference.inputs[0];
 }
 
+/// True for the shares of a softmax, exp(x - max(x)) / sum(exp(x - max(x))). The sum is 1 at least and NaN else, so
+/// that its reciprocal, which is computed once a row, is as good a number as it is: a product by it is off by less
+/// than 1.3e-7 of itself, a quotient by 0.6e-7.
+static bool is_share_of_row(const Graph& body, const Op& op) {
+  if (op.kind != OpKind::Div || !is_exp_of_negative(body, body.producer_op(op.inputs[0]))) return false;
+  const Op& sum = body.producer_op(op.inputs[1]);
+  return sum.kind == OpKind::ReduceSum && sum.inputs[0] == op.inputs[0];
+}
+
 // The op's scalar expression with the operands' elements filled in.
 Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index, const std::string& key) {
   const OpDef& def = op_def(op);
@@ -309,6 +318,7 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
   const bool is_integer = !is_float(compute) && def.scalar_int;
   const char* scalar = is_integer ? def.scalar_int : def.scalar;
   if (!context_.facts().has_grid && is_exp_of_negative(body_, op)) scalar = "weft::exp_of_negative($0)";
+  if (!context_.facts().has_grid && is_share_of_row(body_, op)) scalar = "$0 * (1 / $1)";
   if (!scalar)
     return fail("kernel-op-unsupported", op, std::string(def.name) + " has no scalar expression for this type");
   Scope* scope = scopes.floor;

@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <map>
 
-#include "backend/extremes.h"
 #include "backend/index_checks.h"
 #include "backend/nest.h"
-#include "backend/next_rows.h"
 #include "backend/print.h"
 #include "backend/render.h"
+#include "backend/row_calls.h"
+#include "backend/stream_rows.h"
 #include "backend/sums_in_parts.h"
 #include "ir/base/check.h"
 #include "ir/op_def.h"
@@ -186,9 +186,9 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   Statements statements = context.prologue();
   append(statements, std::move(body));
   if (!context.facts().has_grid) {
-    call_for_extremes(statements);
+    call_for_rows(statements);
     add_in_parts(statements);
-    ask_for_next_rows(context, statements);
+    stream_rows(context, statements);
   }
   if (has_strings(context.body)) {
     context.need_header("strings.h");

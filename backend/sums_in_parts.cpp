@@ -16,26 +16,11 @@ int64_t equal_part(int64_t count, int64_t most) {
   return 0;
 }
 
-static bool adds_up(const For& loop) {
-  return loop.kind == LoopKind::Vector && loop.accumulator && loop.accumulator->op == ReduceOp::Sum &&
-         !has_loop(loop.body);
-}
-
-static bool only_adds(const For& loop) {
-  return std::all_of(loop.body.begin(), loop.body.end(), [](const Statement& statement) {
-    const bool is_sum = std::holds_alternative<Let>(statement.what) || std::holds_alternative<Reduce>(statement.what);
-    return is_sum || (statement.body() && statement.body()->empty());
-  });
-}
-
-/// A loop that stores as well has work to do while it waits, and is cut in few parts: between them the next row can be
-/// asked for (next_rows.h).
 static int64_t part_of(const For& loop) {
   constexpr int64_t kLongRow = 2048;
   const int64_t count = number_of(loop.bound);
-  if (!adds_up(loop)) return 0;
-  if (only_adds(loop)) return equal_part(count, 256);
-  return count >= kLongRow ? equal_part(count, 512) : 0;
+  const bool adds_up = loop.kind == LoopKind::Vector && loop.accumulator && loop.accumulator->op == ReduceOp::Sum;
+  return adds_up && !has_loop(loop.body) && count >= kLongRow ? equal_part(count, 512) : 0;
 }
 
 For in_parts(For loop, int64_t part) {

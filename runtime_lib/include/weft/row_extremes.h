@@ -2,12 +2,10 @@
 // wait for each other, and the lanes of the last one are combined as a tree: g++ carries one vector through a loop,
 // and combines its lanes one behind the other.
 #pragma once
-#include <cstdint>
-#include <cstring>
 #include <limits>
 
 #include "weft/math.h"
-#include "weft/panels.h"
+#include "weft/row_vectors.h"
 
 namespace weft {
 
@@ -39,24 +37,44 @@ struct Smallest {
   }
 };
 
-template <class Extreme, class T, int kBytes, class V>
-[[gnu::always_inline]] inline T extreme_lane(const V& x) {
-  if constexpr (kBytes == 2 * sizeof(T)) {
-    return Extreme::of(T(x[0]), T(x[1]));
-  } else {
-    typedef T Half __attribute__((vector_size(kBytes / 2)));
-    Half low, high;
-    std::memcpy(&low, &x, sizeof low);
-    std::memcpy(&high, reinterpret_cast<const char*>(&x) + sizeof low, sizeof high);
-    return extreme_lane<Extreme, T, kBytes / 2>(Extreme::of(low, high));
+/// Whether a lane has met a NaN.
+template <class T>
+class NanWatch {
+ public:
+  using Vector = typename RowVectors<T>::Vector;
+  [[gnu::always_inline]] void look_at(const Vector& x) { met_ |= x != x; }
+  [[gnu::always_inline]] Vector nan_or(const Vector& other) const {
+    return met_ ? Vector{} + std::numeric_limits<T>::quiet_NaN() : other;
   }
-}
+
+ private:
+  decltype(Vector() != Vector()) met_ = {};
+};
+/// Among the bits of floats without their signs those of a NaN are the largest: a CPU has more units for integers than
+/// for comparisons of floats.
+template <>
+class NanWatch<float> {
+ public:
+  using Vector = RowVectors<float>::Vector;
+  [[gnu::always_inline]] void look_at(const Vector& x) {
+    const Bits bits = reinterpret_cast<Bits>(x) & 0x7fffffff;
+    largest_ = bits > largest_ ? bits : largest_;
+  }
+  [[gnu::always_inline]] Vector nan_or(const Vector& other) const {
+    return largest_ > 0x7f800000 ? Vector{} + std::numeric_limits<float>::quiet_NaN() : other;
+  }
+
+ private:
+  typedef int32_t Bits __attribute__((vector_size(kVectorBytes)));
+  Bits largest_ = {};
+};
 
 /// The extreme of `count` elements, NaN where one of them is: the result depends on no order.
 template <class Extreme, class T, class Element>
 [[gnu::always_inline]] inline T row_extreme(int64_t count, const Element& element) {
-  typedef T Vector __attribute__((vector_size(kVectorBytes)));
-  constexpr int64_t kLanes = kVectorBytes / sizeof(T), kBlock = 4;
+  using Row = RowVectors<T>;
+  using Vector = typename Row::Vector;
+  constexpr int64_t kLanes = Row::kLanes, kBlock = Row::kBlock;
   T rest = Extreme::template kStart<T>;
   if (count < kLanes) {
     for (int64_t i = 0; i < count; ++i) rest = Extreme::of(rest, T(element(i)));
@@ -64,17 +82,14 @@ template <class Extreme, class T, class Element>
   }
   const Vector start = Vector{} + rest;
   Vector best[kBlock] = {start, start, start, start};
-  auto nan = start != start;  // which lanes have met one
-  // The array is registers: g++ computes its elements as vectors, and reads them as such.
+  NanWatch<T> nan;
   const auto take = [&]<int64_t kCount>(std::integral_constant<int64_t, kCount>, int64_t first) {
     Vector block[kCount];
-    T* const elements = reinterpret_cast<T*>(block);
-#pragma omp simd
-    for (int64_t i = 0; i < kCount * kLanes; ++i) elements[i] = element(first + i);
+    Row::take(block, first, element);
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kCount; ++v) {
       best[v] = Extreme::ignoring_nan(best[v], block[v]);
-      nan |= block[v] != block[v];
+      nan.look_at(block[v]);
     }
   };
   int64_t i = 0;
@@ -83,7 +98,7 @@ template <class Extreme, class T, class Element>
   if (i < count) take(std::integral_constant<int64_t, 1>(), count - kLanes);  // some elements once more
   const Vector all =
       Extreme::ignoring_nan(Extreme::ignoring_nan(best[0], best[1]), Extreme::ignoring_nan(best[2], best[3]));
-  return extreme_lane<Extreme, T, kVectorBytes>(nan ? Vector{} + std::numeric_limits<T>::quiet_NaN() : all);
+  return all_lanes<T, kVectorBytes>(nan.nan_or(all), [](auto a, auto b) { return Extreme::of(a, b); });
 }
 
 }  // namespace detail

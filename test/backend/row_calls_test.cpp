@@ -1,5 +1,5 @@
-// Loops that only look for an extreme of a row become calls.
-#include "backend/extremes.h"
+// Loops that only look for an extreme of a row, or add up, become calls.
+#include "backend/row_calls.h"
 
 #include <doctest/doctest.h>
 
@@ -22,11 +22,11 @@ Statements row_of(ReduceOp op, int64_t count, Statements more = {}) {
 
 std::string called(Statements row) {
   Statements statements = {For{.kind = LoopKind::Vector, .variable = "row", .bound = 8, .body = std::move(row)}};
-  call_for_extremes(statements);
+  call_for_rows(statements);
   return joined_lines(lines_of(statements, host_dialect().loops()));
 }
 
-bool is_called(const std::string& text) { return text.find("imum_of<") != std::string::npos; }
+bool is_called(const std::string& text) { return text.find("_of<") != std::string::npos; }
 
 }  // namespace
 
@@ -41,9 +41,17 @@ TEST_CASE("a loop that only looks for the largest element is a call, and the loo
   CHECK(called(row_of(ReduceOp::Min, 100)).find("weft::minimum_of<float>(100,") != std::string::npos);
 }
 
-TEST_CASE("near miss: short rows, sums, loops that store, and accumulators of a loop further out") {
+TEST_CASE("so is one that only adds up floats or doubles") {
+  CHECK(called(row_of(ReduceOp::Sum, 100)).find("const float best = weft::sum_of<float>(100,") != std::string::npos);
+  Statements integers = row_of(ReduceOp::Sum, 100);
+  std::get<Let>(integers[0].what).type = "int64_t";
+  CHECK(!is_called(called(std::move(integers))));
+}
+
+TEST_CASE("near miss: short rows, products, loops that store, and accumulators of a loop further out") {
   CHECK(!is_called(called(row_of(ReduceOp::Max, 15))));
-  CHECK(!is_called(called(row_of(ReduceOp::Sum, 100))));
+  CHECK(!is_called(called(row_of(ReduceOp::Sum, 15))));
+  CHECK(!is_called(called(row_of(ReduceOp::Prod, 100))));
   CHECK(!is_called(called(row_of(ReduceOp::Max, 100, {Store{element("y", 0), name("twice")}}))));
   Statements inner = row_of(ReduceOp::Max, 100);
   inner.erase(inner.begin());

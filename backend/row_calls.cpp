@@ -1,4 +1,4 @@
-#include "backend/extremes.h"
+#include "backend/row_calls.h"
 
 #include <algorithm>
 
@@ -6,10 +6,17 @@
 
 namespace weftc {
 
-/// True if the loop takes the extreme of what it computes from local values, and does nothing else.
-static bool only_compares(const For& loop) {
+/// The function that reduces a row of a type; null where there is none.
+static const char* function_of(ReduceOp op, const std::string& type) {
+  if (op == ReduceOp::Max) return "weft::maximum_of<";
+  if (op == ReduceOp::Min) return "weft::minimum_of<";
+  const bool has_vectors = type == "float" || type == "double";
+  return op == ReduceOp::Sum && has_vectors ? "weft::sum_of<" : nullptr;
+}
+
+/// True if the loop reduces what it computes from local values, and does nothing else.
+static bool only_reduces(const For& loop) {
   if (loop.kind != LoopKind::Vector || !loop.accumulator) return false;
-  if (loop.accumulator->op != ReduceOp::Max && loop.accumulator->op != ReduceOp::Min) return false;
   const auto is_plain = [](const Statement& statement) {
     const bool is_part = std::holds_alternative<Let>(statement.what) || std::holds_alternative<Reduce>(statement.what);
     return is_part || (std::holds_alternative<Later>(statement.what) && statement.body()->empty());
@@ -34,8 +41,7 @@ static Statements::iterator declaration_of(Statements& statements, Statements::i
   return found == loop ? statements.end() : found;
 }
 
-static Callback call_of(const For& loop, const Let& accumulator) {
-  const char* function = loop.accumulator->op == ReduceOp::Max ? "weft::maximum_of<" : "weft::minimum_of<";
+static Callback call_of(const For& loop, const Let& accumulator, const char* function) {
   const Expr call =
       weftc::call(function + accumulator.type + ">", {loop.bound, name("[&](int64_t " + loop.variable + ") {")});
   std::string head = "const " + accumulator.type + " " + accumulator.name + " = " + text_of(call);
@@ -57,10 +63,13 @@ static bool call_here(Statements& statements) {
   for (size_t i = 0; i < statements.size(); ++i) {
     const auto at = statements.begin() + static_cast<int64_t>(i);
     const For* loop = std::get_if<For>(&at->what);
-    if (!loop || !only_compares(*loop) || is_short(loop->bound)) continue;
+    if (!loop || !only_reduces(*loop) || is_short(loop->bound)) continue;
     const auto declaration = declaration_of(statements, at, loop->accumulator->name);
     if (declaration == statements.end()) continue;
-    *at = call_of(*loop, std::get<Let>(declaration->what));
+    const Let& accumulator = std::get<Let>(declaration->what);
+    const char* function = function_of(loop->accumulator->op, accumulator.type);
+    if (!function) continue;
+    *at = call_of(*loop, accumulator, function);
     statements.erase(declaration);
     --i;
     has_call = true;
@@ -68,11 +77,11 @@ static bool call_here(Statements& statements) {
   return has_call;
 }
 
-void call_for_extremes(Statements& statements) {
+void call_for_rows(Statements& statements) {
   for (Statement& statement : statements) {
     Statements* body = statement.body();
     if (!body) continue;
-    call_for_extremes(*body);
+    call_for_rows(*body);
     For* loop = std::get_if<For>(&statement.what);
     // What is called has loops.
     if (call_here(*body) && loop && loop->kind == LoopKind::Vector) loop->kind = LoopKind::Serial;

@@ -1,0 +1,19 @@
+// Loops that only look for the largest or smallest element of a row, or only add up, become calls of
+// weft/row_extremes.h and weft/row_sums.h, which have several vectors of results under way (a Softmax of 128 elements a
+// row takes 55 % less time with AVX-512 on Zen 5, a LayerNormalization in cache 30 to 40 %).
+//
+//   float sum = 0;
+//   #pragma omp simd reduction(+ : sum)
+//   for (int64_t c = 0; c < 768; ++c) {      ->      const float sum = weft::sum_of<float>(768, [&](int64_t c) {
+//     sum += x[c];                                     return x[c];
+//   }                                                });
+#pragma once
+#include "backend/statement.h"
+
+namespace weftc {
+
+/// Replaces each vector loop that stores nothing and has all of its accumulator's row, which is declared beside it.
+/// Rows of a few elements stay loops.
+void call_for_rows(Statements& statements);
+
+}  // namespace weftc

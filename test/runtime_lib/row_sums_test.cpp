@@ -1,0 +1,45 @@
+// Sums of rows beside those of a plain loop, and rows that are stored past the caches.
+#include "weft/row_sums.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "weft/past_caches.h"
+
+TEST_CASE_TEMPLATE("sums of rows of any length", T, float, double) {
+  int wrong = 0;
+  for (int64_t count = 0; count <= 300; ++count) {
+    T sum = 0;  // of integers, exact in any order
+    const auto element = [](int64_t i) { return T(i * 37 % 101 - 60); };
+    for (int64_t i = 0; i < count; ++i) sum += element(i);
+    wrong += weft::sum_of<T>(count, element) != sum;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("an element of a row that is summed is computed once") {
+  for (int64_t count : {1, 15, 16, 100, 259}) {
+    std::vector<int> times(size_t(count), 0);
+    weft::sum_of<float>(count, [&](int64_t i) { return float(++times[size_t(i)]); });
+    CHECK(times == std::vector<int>(size_t(count), 1));
+  }
+}
+
+TEST_CASE_TEMPLATE("rows stored past the caches, from any element to any", T, float, double) {
+  constexpr int64_t kCount = 400;
+  alignas(64) T row[kCount];
+  int wrong = 0;
+  for (int64_t first : {0, 1, 4, 16, 31})
+    for (int64_t last = first; last <= kCount; last += 1 + last % 7) {
+      std::fill_n(row, kCount, T(-1));
+      std::thread([&] {
+        weft::store_past_caches(row, first, last, [](int64_t c) { return T(2 * c); });
+        weft::finish_stores();
+      }).join();
+      for (int64_t c = 0; c < kCount; ++c) wrong += row[c] != (c < first || c >= last ? T(-1) : T(2 * c));
+    }
+  CHECK(wrong == 0);
+}

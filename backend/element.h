@@ -60,7 +60,14 @@ class Elements {
   Element load(ValueId value, const IndexList& index);
   Element source(ValueId value, const Op& op, const IndexList& index);
   Element pointwise(ValueId value, const Op& op, const IndexList& index, const std::string& key);
-  Element tanh_gelu(ValueId value, ValueId x, const IndexList& index, const std::string& key);
+  /// Host: a Gelu that one function computes.
+  struct WholeGelu {
+    ValueId x;
+    const char* function;
+  };
+  using WholeGelus = std::map<ValueId, WholeGelu>;  // by result
+  static WholeGelus whole_gelus_of(const KernelContext& context);
+  Element whole_gelu(ValueId value, const WholeGelu& gelu, const IndexList& index, const std::string& key);
   Element view(ValueId value, const Op& op, const IndexList& index);
   Element concat(ValueId value, const Op& op, const IndexList& index);
   Element alike_operand(const Op& concat, const AlikeOperands& operands, const IndexList& index);
@@ -116,8 +123,7 @@ class Elements {
 
   KernelContext& context_;
   const Graph& body_;
-  /// Host: what a Gelu by tanh is taken of, by its result, however its ops spell it.
-  std::map<ValueId, ValueId> tanh_gelus_;
+  WholeGelus gelus_;
   // Loads and stores of several neighbours at once, on a device, where one instruction moves them all.
   bool is_vector(const IndexExpr& offset) const;
   Expr vector_load(const std::string& base, const IndexExpr& offset);

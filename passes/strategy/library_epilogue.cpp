@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/gelu.h"
 #include "ir/op_def.h"
-#include "ir/tanh_gelu.h"
 
 namespace weftc {
 
@@ -30,7 +30,7 @@ static std::optional<EpilogueStep> activation_step(const Graph& graph, const Con
   for (const Use& use : graph.value(value).uses)
     if (use.op && graph.op(use.op).kind == OpKind::Relu)
       return EpilogueStep{{use.op}, graph.result(use.op), {}, Activation::Relu, graph.value(value).uses.size() == 1};
-  const std::optional<TanhGelu> gelu = find_tanh_gelu(graph, constants, value);
+  const std::optional<Gelu> gelu = find_gelu(graph, constants, value, OpKind::Tanh);
   if (!gelu) return {};
   return EpilogueStep{gelu->ops, gelu->result, {}, Activation::Gelu, gelu->is_alone};
 }

@@ -20,6 +20,40 @@ KernelCase pointwise() {
   c.output(c.op(OpKind::Sub, {sum, c.constant(0.25)}), "z");
   return c;
 }
+/// x/2 * (1 + f(u)), or its halves multiplied in another order.
+ValueId gelu_of(KernelCase& c, ValueId x, OpKind f, ValueId u, bool other_order = false) {
+  const ValueId t = c.op(OpKind::Add, {c.op(f, {u}), c.constant(1)}), half = c.constant(0.5);
+  return other_order ? c.op(OpKind::Mul, {half, c.op(OpKind::Mul, {t, x})})
+                     : c.op(OpKind::Mul, {c.op(OpKind::Mul, {x, half}), t});
+}
+KernelCase gelu_by_tanh(double factor = 0.044715) {
+  KernelCase c("gelu_by_tanh");
+  const ValueId x = c.reals("x", {3, 677}, DType::F32, -9, 9);
+  const ValueId cube = c.op(OpKind::Mul, {c.op(OpKind::Mul, {x, x}), c.op(OpKind::Mul, {x, c.constant(factor)})});
+  const ValueId u = c.op(OpKind::Mul, {c.op(OpKind::Add, {cube, x}), c.constant(std::sqrt(2 / M_PI))});
+  c.output(gelu_of(c, x, OpKind::Tanh, u));
+  c.tolerance = 1e-5;
+  return c;
+}
+KernelCase gelu_by_erf(double factor = std::sqrt(0.5)) {
+  KernelCase c("gelu_by_erf");
+  const ValueId x = c.reals("x", {3, 677}, DType::F32, -9, 9);
+  c.output(gelu_of(c, x, OpKind::Erf, c.op(OpKind::Mul, {x, c.constant(factor)}), true));
+  c.tolerance = 1e-5;
+  return c;
+}
+
+/// What the kernel of a case is.
+std::string text_of(KernelCase c) {
+  std::vector<KernelCase> cases;
+  cases.push_back(std::move(c));
+  const std::unique_ptr<PlanOfCases> made = plan_of(cases);
+  Diags diags;
+  for (const SourceFile& file : emit(made->plan, diags))
+    if (file.path.find("kernels/") == 0) return file.text;
+  return "";
+}
+
 KernelCase half_and_whole() {
   KernelCase c("half_and_whole");
   const ValueId x = c.reals("x", {40}, DType::F16), i = c.ints("i", {40}, -9, 9, DType::I32);
@@ -267,6 +301,20 @@ TEST_CASE("kernels: pointwise, views, look-ups") {
   std::vector<KernelCase> cases;
   for (KernelCase (*make)() : {pointwise, half_and_whole, heads, joined, looked_up, attack}) cases.push_back(make());
   check_cases(std::move(cases));
+}
+
+TEST_CASE("kernels: a Gelu is one function on the host, whatever its ops spell it") {
+  CHECK(text_of(gelu_by_tanh()).find("weft::gelu_tanh(x[i])") != std::string::npos);
+  CHECK(text_of(gelu_by_erf()).find("weft::gelu_erf(x[i])") != std::string::npos);
+  std::vector<KernelCase> cases;
+  cases.push_back(gelu_by_tanh());
+  cases.push_back(gelu_by_erf());
+  check_cases(std::move(cases));
+}
+
+TEST_CASE("kernels: near miss: other constants") {
+  CHECK(text_of(gelu_by_tanh(0.0447)).find("weft::gelu") == std::string::npos);
+  CHECK(text_of(gelu_by_erf(0.7)).find("weft::gelu") == std::string::npos);
 }
 
 TEST_CASE("kernels: reductions, scans, scatter") {

@@ -1,7 +1,7 @@
-// Each value that follows from x is written as a polynomial in x and t, where t is the one tanh (of a polynomial in x)
-// on the way. Two spellings of Gelu then differ in nothing:
+// Each value that follows from x is written as a polynomial in x and t, where t is the one tanh or erf (of a polynomial
+// in x) on the way. Two spellings of Gelu then differ in nothing:
 //   h = Mul(x, 0.5)  t1 = Add(t, 1)  y = Mul(h, t1)     ->    y = 0.5 x + 0.5 x t
-#include "ir/tanh_gelu.h"
+#include "ir/gelu.h"
 
 #include <algorithm>
 #include <cmath>
@@ -58,11 +58,12 @@ bool is_near(const Polynomial& p, const Polynomial& wanted, DType dtype) {
 
 class GeluMatcher {
  public:
-  GeluMatcher(const Graph& graph, const Constants& constants, ValueId x) : graph_(graph), constants_(constants), x_(x) {
+  GeluMatcher(const Graph& graph, const Constants& constants, ValueId x, OpKind by)
+      : graph_(graph), constants_(constants), x_(x), by_(by) {
     known_[x] = {{{1, 0}, 1}};
   }
 
-  std::optional<TanhGelu> run() {
+  std::optional<Gelu> run() {
     std::vector<ValueId> values{x_};
     for (size_t i = 0; i < values.size() && values.size() <= kMostOps; ++i)
       for (const Use& use : graph_.value(values[i]).uses) {
@@ -99,6 +100,11 @@ class GeluMatcher {
   }
 
   std::optional<Polynomial> value_of(OpKind kind, const std::vector<Polynomial>& in) {
+    if (kind == by_) {
+      if (inside_ && *inside_ != in[0]) return {};
+      inside_ = in[0];
+      return Polynomial{{{0, 1}, 1}};
+    }
     switch (kind) {
       case OpKind::Add:
         return sum(in[0], in[1], 1);
@@ -115,10 +121,6 @@ class GeluMatcher {
         if (power == 2) return product(in[0], in[0]);
         return power == 3 ? std::optional(product(product(in[0], in[0]), in[0])) : std::nullopt;
       }
-      case OpKind::Tanh:
-        if (inside_ && *inside_ != in[0]) return {};
-        inside_ = in[0];
-        return Polynomial{{{0, 1}, 1}};
       default:
         return {};
     }
@@ -127,18 +129,19 @@ class GeluMatcher {
   bool is_gelu(ValueId value) const {
     const double scale = std::sqrt(2 / M_PI);
     const DType dtype = graph_.type(x_).dtype;
-    return inside_ && is_near(*inside_, {{{1, 0}, scale}, {{3, 0}, scale * 0.044715}}, dtype) &&
+    const Polynomial of_tanh = {{{1, 0}, scale}, {{3, 0}, scale * 0.044715}}, of_erf = {{{1, 0}, std::sqrt(0.5)}};
+    return inside_ && is_near(*inside_, by_ == OpKind::Tanh ? of_tanh : of_erf, dtype) &&
            is_near(known_.at(value), {{{1, 0}, 0.5}, {{1, 1}, 0.5}}, dtype);
   }
 
   /// The ops, of those read so far, on which the last value depends.
-  TanhGelu between(const std::vector<ValueId>& values) const {
+  Gelu between(const std::vector<ValueId>& values) const {
     std::vector<ValueId> needed{values.back()};
     for (size_t i = 0; i < needed.size(); ++i)
       for (ValueId v : graph_.producer_op(needed[i]).inputs)
         if (v != x_ && known_.contains(v) && std::find(needed.begin(), needed.end(), v) == needed.end())
           needed.push_back(v);
-    TanhGelu found{values.back(), {}, true};
+    Gelu found{values.back(), {}, true};
     for (ValueId v : values)
       if (std::find(needed.begin(), needed.end(), v) != needed.end()) found.ops.push_back(graph_.producer(v));
     const auto is_inside = [&](const Use& use) {
@@ -155,14 +158,15 @@ class GeluMatcher {
   const Graph& graph_;
   const Constants& constants_;
   const ValueId x_;
+  const OpKind by_;
   std::map<ValueId, Polynomial> known_;
-  std::optional<Polynomial> inside_;  // what the tanh is taken of
+  std::optional<Polynomial> inside_;  // what the function is taken of
 };
 
 }  // namespace
 
-std::optional<TanhGelu> find_tanh_gelu(const Graph& graph, const Constants& constants, ValueId x) {
-  return GeluMatcher(graph, constants, x).run();
+std::optional<Gelu> find_gelu(const Graph& graph, const Constants& constants, ValueId x, OpKind by) {
+  return GeluMatcher(graph, constants, x, by).run();
 }
 
 }  // namespace weftc

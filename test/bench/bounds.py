@@ -5,8 +5,9 @@
 One thread. A bound is multiplications and additions at the rate at which they run in registers, or the bytes that must be
 moved at the rate of reading or copying memory, both measured here (bounds.cpp), before and after each kernel, and the longer of
 two where a kernel has both; the last column is the share of it that the kernel reaches, in the median of the rounds with its
-95 % interval. Weights that are read once are together larger than the caches, and so are the tensors of the last rows; those of
-depthwise convolutions lie in caches, where a copy of as much is measured.
+95 % interval. Weights that are read once are together larger than the caches, and as much is read for their bound; so are the
+tensors of the last rows; those of depthwise convolutions lie in caches, where a copy of as much is measured. A copy is made by
+plain stores and by memcpy, which read what they write: rows that store past the caches may take less time.
 """
 
 import argparse
@@ -39,7 +40,8 @@ def one_row(width, layers):
     weights = ", ".join(f"float[{width},{width}] w{i} = random({i + 1}, 0.015)" for i in range(layers))
     nodes = " ".join(f"h{i + 1} = MatMul(h{i}, w{i})" for i in range(layers))
     text = f"m (float[1,{width}] h0) => (float[1,{width}] h{layers}) <{weights}> {{ {nodes} }}"
-    return f"{layers} x 1 row, {width} to {width}", text, {"read": 4 * layers * width * width}, MEGABYTES
+    bytes_read = 4 * layers * width * width  # of an array that is not much larger than a cache, this has a part
+    return f"{layers} x 1 row, {width} to {width}", text, {"read": bytes_read}, bytes_read / 2**20
 
 
 def depthwise(channels, size):

@@ -186,8 +186,8 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   Statements statements = context.prologue();
   append(statements, std::move(body));
   if (!context.facts().has_grid) {
-    call_for_rows(statements);
     add_in_parts(statements);
+    call_for_rows(statements);
     stream_rows(context, statements);
   }
   if (has_strings(context.body)) {

@@ -6,24 +6,38 @@
 
 namespace weftc {
 
-/// The function that reduces a row of a type; null where there is none.
-static const char* function_of(ReduceOp op, const std::string& type) {
-  if (op == ReduceOp::Max) return "weft::maximum_of<";
-  if (op == ReduceOp::Min) return "weft::minimum_of<";
-  const bool has_vectors = type == "float" || type == "double";
-  return op == ReduceOp::Sum && has_vectors ? "weft::sum_of<" : nullptr;
+/// What the statements of a loop are, with those that were put in later.
+static Statements all_of_body(const Statements& body) {
+  Statements all;
+  for (const Statement& statement : body)
+    if (const Later* later = std::get_if<Later>(&statement.what))
+      append(all, *later->statements);
+    else
+      all.push_back(statement);
+  return all;
 }
 
-/// True if the loop reduces what it computes from local values, and does nothing else.
+template <class T>
+static bool is(const Statement& statement) {
+  return std::holds_alternative<T>(statement.what);
+}
+
+/// The function that does what the loop does; null where there is none.
+static const char* function_of(const For& loop, const Statements& body, const std::string& type) {
+  const ReduceOp op = loop.accumulator->op;
+  const bool stores = std::any_of(body.begin(), body.end(), is<Store>);
+  if (op == ReduceOp::Max && !stores) return "weft::maximum_of<";
+  if (op == ReduceOp::Min && !stores) return "weft::minimum_of<";
+  if (op != ReduceOp::Sum || (type != "float" && type != "double")) return nullptr;
+  return stores ? "weft::sum_of_stored<" : "weft::sum_of<";
+}
+
+/// True if the loop reduces what it computes from local values, may store it, and does nothing else.
 static bool only_reduces(const For& loop) {
   if (loop.kind != LoopKind::Vector || !loop.accumulator) return false;
-  const auto is_plain = [](const Statement& statement) {
-    const bool is_part = std::holds_alternative<Let>(statement.what) || std::holds_alternative<Reduce>(statement.what);
-    return is_part || (std::holds_alternative<Later>(statement.what) && statement.body()->empty());
-  };
-  const auto is_reduce = [](const Statement& s) { return std::holds_alternative<Reduce>(s.what); };
-  return std::all_of(loop.body.begin(), loop.body.end(), is_plain) &&
-         std::count_if(loop.body.begin(), loop.body.end(), is_reduce) == 1;
+  const Statements body = all_of_body(loop.body);
+  const auto is_plain = [](const Statement& s) { return is<Let>(s) || is<Reduce>(s) || is<Store>(s); };
+  return std::all_of(body.begin(), body.end(), is_plain) && std::count_if(body.begin(), body.end(), is<Reduce>) == 1;
 }
 
 static bool is_short(const Expr& bound) {
@@ -47,13 +61,13 @@ static Callback call_of(const For& loop, const Let& accumulator, const char* fun
   std::string head = "const " + accumulator.type + " " + accumulator.name + " = " + text_of(call);
   head.pop_back();
   Callback callback{.head = head};
-  for (const Statement& statement : loop.body) {
-    const Reduce* reduce = std::get_if<Reduce>(&statement.what);
-    if (reduce)
-      callback.body.push_back(Return{reduce->value});
-    else if (std::holds_alternative<Let>(statement.what))
-      callback.body.push_back(statement);
-  }
+  Expr reduced;
+  for (Statement& statement : all_of_body(loop.body))
+    if (const Reduce* reduce = std::get_if<Reduce>(&statement.what))
+      reduced = reduce->value;
+    else
+      callback.body.push_back(std::move(statement));
+  callback.body.push_back(Return{reduced});
   return callback;
 }
 
@@ -67,7 +81,7 @@ static bool call_here(Statements& statements) {
     const auto declaration = declaration_of(statements, at, loop->accumulator->name);
     if (declaration == statements.end()) continue;
     const Let& accumulator = std::get<Let>(declaration->what);
-    const char* function = function_of(loop->accumulator->op, accumulator.type);
+    const char* function = function_of(*loop, all_of_body(loop->body), accumulator.type);
     if (!function) continue;
     *at = call_of(*loop, accumulator, function);
     statements.erase(declaration);

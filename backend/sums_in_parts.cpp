@@ -16,11 +16,17 @@ int64_t equal_part(int64_t count, int64_t most) {
   return 0;
 }
 
+static bool stores(const Statements& statements) {
+  return std::any_of(statements.begin(), statements.end(), [](const Statement& statement) {
+    return std::holds_alternative<Store>(statement.what) || (statement.body() && stores(*statement.body()));
+  });
+}
+
 static int64_t part_of(const For& loop) {
   constexpr int64_t kLongRow = 2048;
   const int64_t count = number_of(loop.bound);
   const bool adds_up = loop.kind == LoopKind::Vector && loop.accumulator && loop.accumulator->op == ReduceOp::Sum;
-  return adds_up && !has_loop(loop.body) && count >= kLongRow ? equal_part(count, 512) : 0;
+  return adds_up && stores(loop.body) && !has_loop(loop.body) && count >= kLongRow ? equal_part(count, 512) : 0;
 }
 
 For in_parts(For loop, int64_t part) {

@@ -10,8 +10,7 @@
 
 namespace weftc {
 
-/// Cuts each vector loop over very many elements that adds up. Call this when loops that do nothing else are calls
-/// (row_calls.h).
+/// Cuts each vector loop over very many elements that adds up and stores.
 void add_in_parts(Statements& statements);
 
 /// The number of an expression that is one; 0 for any other.

@@ -48,7 +48,22 @@ TEST_CASE("so is one that only adds up floats or doubles") {
   CHECK(!is_called(called(std::move(integers))));
 }
 
-TEST_CASE("near miss: short rows, products, loops that store, and accumulators of a loop further out") {
+TEST_CASE("one that adds up may store what it adds, in what was put in later too") {
+  Later later;
+  later.statements->push_back(Store{element("y_row", name("c")), name("twice")});
+  const std::string text = called(row_of(ReduceOp::Sum, 100, {Store{element("y", name("c")), name("twice")}, later}));
+  CHECK(text ==
+        "for (int64_t row = 0; row < 8; ++row) {\n"
+        "  const float best = weft::sum_of_stored<float>(100, [&](int64_t c) {\n"
+        "    const float twice = x[c] * 2;\n"
+        "    y[c] = twice;\n"
+        "    y_row[c] = twice;\n"
+        "    return twice;\n"
+        "  });\n"
+        "}\n");
+}
+
+TEST_CASE("near miss: short rows, products, maxima of what is stored, and accumulators of a loop further out") {
   CHECK(!is_called(called(row_of(ReduceOp::Max, 15))));
   CHECK(!is_called(called(row_of(ReduceOp::Sum, 15))));
   CHECK(!is_called(called(row_of(ReduceOp::Prod, 100))));

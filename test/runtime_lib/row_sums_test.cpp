@@ -16,6 +16,7 @@ TEST_CASE_TEMPLATE("sums of rows of any length", T, float, double) {
     const auto element = [](int64_t i) { return T(i * 37 % 101 - 60); };
     for (int64_t i = 0; i < count; ++i) sum += element(i);
     wrong += weft::sum_of<T>(count, element) != sum;
+    wrong += weft::sum_of_stored<T>(count, element) != sum;
   }
   CHECK(wrong == 0);
 }
@@ -23,8 +24,11 @@ TEST_CASE_TEMPLATE("sums of rows of any length", T, float, double) {
 TEST_CASE("an element of a row that is summed is computed once") {
   for (int64_t count : {1, 15, 16, 100, 259}) {
     std::vector<int> times(size_t(count), 0);
-    weft::sum_of<float>(count, [&](int64_t i) { return float(++times[size_t(i)]); });
+    const auto element = [&](int64_t i) { return float(++times[size_t(i)]); };
+    weft::sum_of<float>(count, element);
     CHECK(times == std::vector<int>(size_t(count), 1));
+    weft::sum_of_stored<float>(count, element);
+    CHECK(times == std::vector<int>(size_t(count), 2));
   }
 }
 

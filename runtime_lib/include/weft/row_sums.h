@@ -5,20 +5,21 @@
 
 namespace weft {
 
-/// The sum of element(0) .. element(count - 1), in an order that depends on `count` alone.
-template <class T, class Element>
-[[gnu::always_inline]] inline T sum_of(int64_t count, const Element& element) {
-  using Row = detail::RowVectors<T>;
+namespace detail {
+template <class T, int64_t kBlock, class Element>
+[[gnu::always_inline]] inline T row_sum(int64_t count, const Element& element) {
+  using Row = RowVectors<T>;
   using Vector = typename Row::Vector;
-  constexpr int64_t kLanes = Row::kLanes, kBlock = Row::kBlock;
-  Vector sums[kBlock] = {}, one[1];
+  constexpr int64_t kLanes = Row::kLanes;
+  Vector sums[4] = {}, one[1];
   int64_t i = 0;
-  for (; i + kBlock * kLanes <= count; i += kBlock * kLanes) {
-    Vector block[kBlock];
-    Row::take(block, i, element);
+  if constexpr (kBlock > 1)
+    for (; i + kBlock * kLanes <= count; i += kBlock * kLanes) {
+      Vector block[kBlock];
+      Row::take(block, i, element);
 #pragma GCC unroll 4
-    for (int64_t v = 0; v < kBlock; ++v) sums[v] += block[v];
-  }
+      for (int64_t v = 0; v < kBlock; ++v) sums[v] += block[v];
+    }
   for (; i + kLanes <= count; i += kLanes) {
     Row::take(one, i, element);
     sums[0] += one[0];
@@ -27,7 +28,20 @@ template <class T, class Element>
 #pragma omp simd reduction(+ : rest)
   for (int64_t k = i; k < count; ++k) rest += element(k);
   const auto add = [](auto a, auto b) { return a + b; };
-  return detail::all_lanes<T, detail::kVectorBytes>((sums[0] + sums[1]) + (sums[2] + sums[3]), add) + rest;
+  return all_lanes<T, kVectorBytes>((sums[0] + sums[1]) + (sums[2] + sums[3]), add) + rest;
+}
+}  // namespace detail
+
+/// The sum of element(0) .. element(count - 1), in an order that depends on `count` alone.
+template <class T, class Element>
+[[gnu::always_inline]] inline T sum_of(int64_t count, const Element& element) {
+  return detail::row_sum<T, 4>(count, element);
+}
+/// The same where an element is stored as it is computed, which takes longer than an addition: one vector at a time, so
+/// that there are registers for what computes it.
+template <class T, class Element>
+[[gnu::always_inline]] inline T sum_of_stored(int64_t count, const Element& element) {
+  return detail::row_sum<T, 1>(count, element);
 }
 
 }  // namespace weft

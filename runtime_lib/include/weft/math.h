@@ -1,8 +1,8 @@
 // Scalar functions for emitted kernels. The float ones are branch-free polynomials and quotients without a call, so
-// that loops over them vectorise: error below 4e-7 of the result; infinities, NaN and large arguments give what libm
-// gives, but exp is 0 below 2^-125.5. The double ones are libm. Compile without -ffast-math, -ffinite-math-only and
-// -fassociative-math: the range reductions depend on the order of operations. On a device the float functions are
-// CUDA's.
+// that loops over them vectorise: error below 4e-7 of the result where they do not say more; infinities, NaN and large
+// arguments give what libm gives, but exp is 0 below 2^-125.5. The double ones are libm. Compile without -ffast-math,
+// -ffinite-math-only and -fassociative-math: the range reductions depend on the order of operations. On a device the
+// float functions are CUDA's.
 #pragma once
 #include <bit>
 #include <cmath>

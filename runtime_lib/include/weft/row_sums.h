@@ -11,22 +11,23 @@ template <class T, int64_t kBlock, class Element>
   using Row = RowVectors<T>;
   using Vector = typename Row::Vector;
   constexpr int64_t kLanes = Row::kLanes;
+  const int64_t whole = count - count % kLanes;  // elements in whole vectors
   Vector sums[4] = {}, one[1];
   int64_t i = 0;
   if constexpr (kBlock > 1)
-    for (; i + kBlock * kLanes <= count; i += kBlock * kLanes) {
+    for (; i + kBlock * kLanes <= whole; i += kBlock * kLanes) {
       Vector block[kBlock];
       Row::take(block, i, element);
 #pragma GCC unroll 4
       for (int64_t v = 0; v < kBlock; ++v) sums[v] += block[v];
     }
-  for (; i + kLanes <= count; i += kLanes) {
+  for (; i < whole; i += kLanes) {
     Row::take(one, i, element);
     sums[0] += one[0];
   }
   T rest = 0;
 #pragma omp simd reduction(+ : rest)
-  for (int64_t k = i; k < count; ++k) rest += element(k);
+  for (int64_t k = whole; k < count; ++k) rest += element(k);
   const auto add = [](auto a, auto b) { return a + b; };
   return all_lanes<T, kVectorBytes>((sums[0] + sums[1]) + (sums[2] + sums[3]), add) + rest;
 }

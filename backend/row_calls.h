@@ -1,7 +1,7 @@
 // Loops that only look for the largest or smallest element of a row, or add up and do nothing but store what they add,
 // become calls of weft/row_extremes.h and weft/row_sums.h, which have several vectors of results under way and combine
-// lanes as a tree (a Softmax of 128 elements a row takes 55 % less time with AVX-512 on Zen 5, a LayerNormalization in
-// cache 30 to 40 %).
+// lanes as a tree (a Softmax of 128 elements a row takes 55 % less time with AVX-512 on Zen 5, a LayerNormalization of
+// 512 x 768 elements 20 to 32 %).
 //
 //   float sum = 0;
 //   #pragma omp simd reduction(+ : sum)

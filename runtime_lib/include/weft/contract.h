@@ -354,9 +354,15 @@ void contract_steps(const Contraction& c, const ItemPlace& at, const A& a, const
   const auto [panel, stride, k0, k, is_last] = steps;
   const Parts tiles(at.m1 - at.m0, (at.m1 - at.m0 + R - 1) / R);
   const int64_t columns = std::min<int64_t>(kWidth, c.n - at.n), width = is_last && k0 == 0 ? 0 : kWidth;
-  Prefetch<T> next{reinterpret_cast<const char*>(panel) + P * stride * int64_t{sizeof(W)},
-                   std::max<int64_t>(1, kWidth * int64_t{sizeof(W)} * kRound<R> / tiles.count)};
+  // The tiles ask for the same steps of the next P panels, one panel after the other.
+  const char* next_panel = reinterpret_cast<const char*>(panel + P * stride);
+  const int64_t panel_bytes = k * kPanel * int64_t{sizeof(W)}, round_bytes = kWidth * int64_t{sizeof(W)} * kRound<R>;
+  Prefetch<T> next{next_panel, std::max<int64_t>(1, round_bytes / tiles.count)};
   for (int64_t t = 0, m = at.m0, rows; t < tiles.count; ++t, m += rows, next.at += next.bytes * (k / kRound<R>)) {
+    if (next.at - next_panel >= panel_bytes) {
+      next.at += stride * int64_t{sizeof(W)} - panel_bytes;
+      next_panel += stride * int64_t{sizeof(W)};
+    }
     rows = tiles.size(t);
     T* out = sums + (m - at.m0) * width;
     bool is_half = false;

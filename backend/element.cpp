@@ -293,22 +293,24 @@ static size_t uses_of_operand(std::string_view pattern, size_t number) {
   return uses;
 }
 
-/// True for the exponentials of a softmax, exp(x - max(x)), whose operands are at most 0.
-static bool is_exp_of_negative(const Graph& body, const Op& op) {
-  if (op.kind != OpKind::Exp) return false;
+/// The maximum of the exponentials of a softmax, exp(x - max(x)), whose operands are at most 0; nullptr for other ops.
+static const Op* maximum_of_exponentials(const Graph& body, const Op& op) {
+  if (op.kind != OpKind::Exp) return nullptr;
   const Op& difference = body.producer_op(op.inputs[0]);
-  if (difference.kind != OpKind::Sub) return false;
+  if (difference.kind != OpKind::Sub) return nullptr;
   const Op& largest = body.producer_op(difference.inputs[1]);
-  return largest.kind == OpKind::ReduceMax && largest.inputs[0] == difference.inputs[0];
+  return largest.kind == OpKind::ReduceMax && largest.inputs[0] == difference.inputs[0] ? &largest : nullptr;
 }
 
-/// True for the shares of a softmax, exp(x - max(x)) / sum(exp(x - max(x))). The sum is 1 at least and NaN else, so
-/// that its reciprocal, which is computed once a row, is as good a number as it is: a product by it is off by less
-/// than 1.3e-7 of itself, a quotient by 0.6e-7.
+/// True for the shares of a softmax, exp(x - max(x)) / sum(exp(x - max(x))). The sum is 1 at least or NaN, so that its
+/// reciprocal, which is computed once a row, is as good a number as it is: a product by it is off by less than 1.3e-7
+/// of itself, a quotient by 0.6e-7.
 static bool is_share_of_row(const Graph& body, const Op& op) {
-  if (op.kind != OpKind::Div || !is_exp_of_negative(body, body.producer_op(op.inputs[0]))) return false;
+  if (op.kind != OpKind::Div) return false;
+  const Op* const largest = maximum_of_exponentials(body, body.producer_op(op.inputs[0]));
   const Op& sum = body.producer_op(op.inputs[1]);
-  return sum.kind == OpKind::ReduceSum && sum.inputs[0] == op.inputs[0];
+  return largest && sum.kind == OpKind::ReduceSum && sum.inputs[0] == op.inputs[0] &&
+         sum.ints("axes") == largest->ints("axes");
 }
 
 // The op's scalar expression with the operands' elements filled in.
@@ -319,7 +321,7 @@ Element Elements::pointwise(ValueId value, const Op& op, const IndexList& index,
     if (compute == DType::Bool) compute = body_.type(input).dtype;
   const bool is_integer = !is_float(compute) && def.scalar_int;
   const char* scalar = is_integer ? def.scalar_int : def.scalar;
-  if (!context_.facts().has_grid && is_exp_of_negative(body_, op)) scalar = "weft::exp_of_negative($0)";
+  if (!context_.facts().has_grid && maximum_of_exponentials(body_, op)) scalar = "weft::exp_of_negative($0)";
   if (!context_.facts().has_grid && is_share_of_row(body_, op)) scalar = "$0 * (1 / $1)";
   if (!scalar)
     return fail("kernel-op-unsupported", op, std::string(def.name) + " has no scalar expression for this type");

@@ -566,7 +566,8 @@ void contract_packed_batch(Team& team, int64_t batch, const Contraction c, const
                            Put&& put) {
   const detail::Cut cut = detail::cut<T>(c, batch, team.threads());
   detail::for_each_contraction(team, batch, cut, [&](int64_t i, int64_t begin, int64_t end) {
-    const detail::PackedPanels panels{b_of(i), c.packed_k ? c.packed_k : c.k};
+    using W = std::remove_cvref_t<decltype(*b_of(i))>;
+    const detail::PackedPanels<W> panels{b_of(i), c.packed_k ? c.packed_k : c.k};
     auto put_here = [&](int64_t m, int64_t n0, auto width, const T* sums) { put(i, m, n0, width, sums); };
     detail::contract_items(c, cut, a_of(i), panels, {begin, end}, detail::tile_put<T>(put_here, c.n));
   });

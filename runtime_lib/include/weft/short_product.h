@@ -24,7 +24,9 @@ struct ShortTile {
                                      : kMost == 3 && kAll % 3 == 1 ? std::min<int64_t>(kAll, 2)
                                                                    : std::min(kAll, kMost);
   static constexpr int64_t kWidth = kPanels * kPanel;
-  static constexpr int64_t kLast = kColumns == 0 ? 0 : (kColumns - 1) % kWidth + 1;  // columns of the last tile
+  /// Columns of the last tile; 0: they are left to contract.h. Few of many columns are not worth a tile of their own.
+  static constexpr int64_t kLast =
+      kColumns == 0 || (kColumns > 2 * kWidth && kColumns % kWidth) ? 0 : (kColumns - 1) % kWidth + 1;
 };
 /// Rows of a tile of some columns. They have fewer sums than there are registers: one tile's sums are put while the
 /// next one's are computed, and rows of images are often multiples of 7.

@@ -345,9 +345,8 @@ Statements ContractionWriter::batch_call(const Shape& s, const std::string& func
 Statements ContractionWriter::short_batch_call(const Shape& s, const std::string& second) {
   context_.need_header("short_product.h");
   fetches_ahead_ = false;
-  const bool has_length = s.n_text.find_first_not_of("0123456789") != std::string::npos;
-  return batch_call_of(s, std::string("contract_short_batch<") + type() + ", " + (has_length ? "0" : s.n_text) + ">",
-                       second);
+  const std::string columns = context_.extents(root_).back().is_number() ? s.n_text : "0";
+  return batch_call_of(s, std::string("contract_short_batch<") + type() + ", " + columns + ">", second);
 }
 
 Statements ContractionWriter::batch_call_of(const Shape& s, const std::string& function, const std::string& second) {

@@ -99,9 +99,9 @@ class RowLoop {
     const std::optional<Stream> stream = stored.empty() ? std::nullopt : stream_of(stored, kLeastStoredBytes);
     For& last = *passes_.back().loop;
     For& elements = elements_of(last);
-    const std::string type = stream ? type_of(stream->base) : "";
+    const DType dtype = stream ? *dtype_of(stream->base) : DType::Bool;
     constexpr int64_t kLine = 64;
-    if ((type != "float" && type != "double") || count_ * bytes_of(stream->base) % kLine != 0) return false;
+    if ((dtype != DType::F32 && dtype != DType::F64) || count_ * dtype_bytes(dtype) % kLine != 0) return false;
     if (elements.kind != LoopKind::Vector || elements.accumulator || has_loop(elements.body)) return false;
     const Expr row = address(stream->base, substitute(stream->index, variable_, 0));
     std::string head = text_of(call("weft::store_past_caches",
@@ -147,16 +147,15 @@ class RowLoop {
     if ((index.high() + 1) * bytes_of(node.text) < least_bytes) return {};
     return Stream{node.text, index};
   }
-  /// The element type of an operand; empty for an array of the kernel's own.
-  std::string type_of(const std::string& base) const {
+  /// The element type of an operand; nothing for an array of the kernel's own.
+  std::optional<DType> dtype_of(const std::string& base) const {
     for (size_t i = 0; i < context_.kernel.parameters.size(); ++i)
-      if (context_.parameter_name(i) == base) return memory_type(context_.kernel.parameters[i].type.dtype);
-    return "";
+      if (context_.parameter_name(i) == base) return context_.kernel.parameters[i].type.dtype;
+    return {};
   }
   int64_t bytes_of(const std::string& base) const {
-    for (size_t i = 0; i < context_.kernel.parameters.size(); ++i)
-      if (context_.parameter_name(i) == base) return dtype_bytes(context_.kernel.parameters[i].type.dtype);
-    return 0;
+    const std::optional<DType> dtype = dtype_of(base);
+    return dtype ? dtype_bytes(*dtype) : 0;
   }
 
   KernelContext& context_;

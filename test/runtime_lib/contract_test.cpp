@@ -8,18 +8,11 @@
 #include <vector>
 
 #include "../larger.h"
-#include "weft/random.h"
+#include "random_values.h"
 
 using namespace weft;
 
 namespace {
-
-template <class T>
-std::vector<T> random_values(int64_t n, uint32_t seed) {
-  std::vector<T> out;
-  for (int64_t i = 0; i < n; ++i) out.push_back(T(2 * Random{seed, 0}.uniform(i) - 1));
-  return out;
-}
 
 /// max |got - a @ b| over elements, where b is [k][n].
 template <class T>

@@ -5,18 +5,11 @@
 
 #include <vector>
 
-#include "weft/random.h"
+#include "random_values.h"
 
 using namespace weft;
 
 namespace {
-
-template <class T>
-std::vector<T> random_values(int64_t n, uint32_t seed) {
-  std::vector<T> out;
-  for (int64_t i = 0; i < n; ++i) out.push_back(T(2 * Random{seed, 0}.uniform(i) - 1));
-  return out;
-}
 
 /// Adds twice the sums to what is there: an element that is put twice, or by nobody, differs.
 template <class T>

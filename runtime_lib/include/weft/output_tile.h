@@ -21,6 +21,24 @@ struct TapRuns {
   int64_t in_plane, plane_turn;  // rows of taps
 };
 
+/// Goes through the runs of the taps, in their order.
+class RunWalk {
+ public:
+  [[gnu::always_inline]] explicit RunWalk(const TapRuns& runs) : runs_(runs) {}
+  /// How far it is to the next run.
+  [[gnu::always_inline]] int64_t next() {
+    if (++taps_ < runs_.in_row) return runs_.step;
+    taps_ = 0;
+    if (++rows_ < runs_.in_plane) return runs_.step + runs_.row_turn;
+    rows_ = 0;
+    return runs_.step + runs_.row_turn + runs_.plane_turn;
+  }
+
+ private:
+  const TapRuns& runs_;
+  int64_t taps_ = 0, rows_ = 0;
+};
+
 /// Neighbouring taps of a row are one run if nothing lies between their channels.
 constexpr TapRuns tap_runs(const SlidingWindow& w, const Convolution& c, const BorderedImage& image) {
   const bool joined = c.groups == 1 && (w.dilation[2] == 1 || w.taps[2] == 1);
@@ -123,7 +141,7 @@ template <class T, int R, int P, int V>
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) row[r] += steps;
   };
-  int64_t taps = 0, rows = 0;
+  RunWalk walk(runs);
   for (int64_t run = runs.total; run > 0; --run) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) row[r] = x + first[r];
@@ -136,11 +154,7 @@ template <class T, int R, int P, int V>
       advance(kSteps);
     }
     for (; left > 0; --left) multiply(0), advance(1);
-    x += runs.step;
-    if (++taps < runs.in_row) continue;
-    taps = 0, x += runs.row_turn;
-    if (++rows < runs.in_plane) continue;
-    rows = 0, x += runs.plane_turn;
+    x += walk.next();
   }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -191,7 +205,8 @@ template <int R>
   const float *row[R], *panel = b;
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) row[r] = x + first[r];
-  int64_t at = 0, taps = 0, rows = 0;
+  RunWalk walk(runs);
+  int64_t at = 0;
   for (int64_t run = runs.total; run > 0; --run, panel += kPairedGroup * kPanel) {
     Vector factor[kPairedGroup];
 #pragma GCC unroll 8
@@ -213,11 +228,7 @@ template <int R>
       add_four(__builtin_shufflevector(both, both, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11), factor);
       add_four(__builtin_shufflevector(both, both, 4, 5, 6, 7, 4, 5, 6, 7, 12, 13, 14, 15, 12, 13, 14, 15), factor + 4);
     }
-    at += runs.step;
-    if (++taps < runs.in_row) continue;
-    taps = 0, at += runs.row_turn;
-    if (++rows < runs.in_plane) continue;
-    rows = 0, at += runs.plane_turn;
+    at += walk.next();
   }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) *reinterpret_cast<Vector*>(sums + r * kPanel) = sum[r];

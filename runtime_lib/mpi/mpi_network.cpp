@@ -283,11 +283,11 @@ void MpiNetwork::close() {
   MPI_Finalize();
 }
 
-// Ends all ranks, after the news of the failure had a moment to go out.
+// Ends all ranks, after a moment in which the news of the failure goes out and the launcher reads what the ranks have
+// written about it: once it is told to abort, it forwards no more lines.
 void MpiNetwork::abort(int code) {
-  constexpr int64_t kPatience = 100'000'000;  // for the news of the failure to go out
-  const int64_t deadline = now_ns() + kPatience;
-  while (!forget_sent() && now_ns() < deadline) sleep_ns(kNewsEvery);
+  constexpr int64_t kMoment = 100'000'000;
+  for (const int64_t end = now_ns() + kMoment; now_ns() < end; sleep_ns(kNewsEvery)) forget_sent();
   std::thread([code] {  // where not even this ends
     sleep(2);
     _exit(code);

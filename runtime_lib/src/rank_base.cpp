@@ -10,6 +10,7 @@
 #include "manifest.h"
 #include "nearest.h"
 #include "ports.h"
+#include "relay.h"
 #include "step_text.h"
 #include "wait.h"
 
@@ -61,12 +62,14 @@ void RankBase::complain(const std::string& what) const {
 }
 
 void report_failure(const char* name, const World& world, int rank, const Failure& failure) {
-  if (failure.text.empty() || !world.set_failure(rank, failure.code, failure.text)) return;
+  if (failure.text.empty() || !world.note_failure(rank, failure.code)) return;
   if (world.shape.ranks == 1)
     fprintf(stderr, "%s: error: %s\n", name, failure.text.c_str());
   else
     fprintf(stderr, "%s: rank %d: error: %s\n", name, rank, failure.text.c_str());
   fflush(stderr);
+  // Only then: a rank on another machine ends the whole job as soon as it hears of this.
+  if (world.relay != nullptr) world.relay->tell_failure(rank, failure.code, failure.text);
 }
 
 /// A debugger or a signal may have stopped a rank's process: then it can say nothing for itself.

@@ -132,6 +132,7 @@ struct Access {
   std::vector<int> peers;       // place axes: the access reaches the copies of all ranks on them; empty: the own copy
   std::vector<PartDigit> part;  // empty: all of it
   bool accumulate = false;      // a CopyStep in a For: chunk 0 stores, the others add (P results of a Chunk)
+  std::optional<Stripe> stripe = {};  // of the buffer: only these elements
 };
 
 /// What a kernel's formal is bound to.

@@ -56,6 +56,7 @@ Scale Storage::extent(size_t part, const IndexDims& dims) const {
 }
 
 int64_t Storage::elements(const Dims& dims) const {
+  WEFT_CHECK(!stripe, "the room of a part of a tensor");
   if (is_row_major()) return element_count(dims);
   const IndexDims stored = stored_dims(dims);
   int64_t count = 1;
@@ -69,6 +70,7 @@ bool Storage::has_positions() const {
 
 IndexExpr Storage::offset(const IndexDims& dims, const IndexList& index) const {
   WEFT_CHECK(has_positions(), "the position of an element of a weight that only packing knows");
+  if (stripe) return offset_in_whole(dims, index);
   if (is_row_major()) return linear_index(index, dims);
   IndexExpr position;
   for (size_t p = 0; p < parts.size(); ++p) {
@@ -81,7 +83,22 @@ IndexExpr Storage::offset(const IndexDims& dims, const IndexList& index) const {
   return position;
 }
 
+IndexExpr Storage::offset_in_whole(IndexDims dims, IndexList index) const {
+  const size_t dim = static_cast<size_t>(stripe->dim);
+  dims[dim] = stripe->extent;
+  index[dim] = index[dim] + stripe->start;
+  Storage whole = *this;
+  whole.stripe.reset();
+  return whole.offset(dims, index);
+}
+
 std::string Storage::text() const {
+  if (stripe) {
+    Storage whole = *this;
+    whole.stripe.reset();
+    return format("{}, {} .. {} of {} along {}", whole.text(), stripe->start, stripe->end() - 1, stripe->extent,
+                  stripe->dim);
+  }
   if (is_row_major()) return by_bounds ? "row-major by bounds" : "row-major";
   std::vector<std::string> texts;
   for (size_t p = 0; p < parts.size(); ++p) {

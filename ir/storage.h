@@ -7,10 +7,13 @@
 //   [k, n] in panels of 16 columns   1/16 0 1%16   (n / 16) * (K * 16) + k * 16 + n % 16, columns padded with zeros
 //   an image [n, c, h, w], channels  0 2 3 1       ((n * H + h) * W + w) * C + c
 //   innermost
+//   the same, channels 16 .. 31 of   0 2 3 1       ((n * H + h) * W + w) * 48 + 16 + c
+//   an image with 48
 //
 // Filters of minimal filtering are stored as numbers computed from them, more than there are elements: their parts
 // speak of the dimensions after that.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,19 @@
 #include "ir/type.h"
 
 namespace weftc {
+
+/// The elements start .. start + count - 1 along a dimension that has `extent` of them: an operand of a Concat in its
+/// result.
+struct Stripe {
+  int dim = 0;
+  int64_t start = 0, count = 0, extent = 0;
+
+  int64_t end() const { return start + count; }
+  bool operator==(const Stripe&) const = default;
+  auto operator<=>(const Stripe&) const = default;
+  /// The same elements where the whole dimension is a stripe itself, of the same dimension.
+  Stripe within(const Stripe& outer) const { return {dim, outer.start + start, count, outer.extent}; }
+};
 
 struct Storage {
   /// A digit of a dimension's index: index / block, below the next coarser block of the same dimension.
@@ -34,6 +50,8 @@ struct Storage {
   /// Of filters whose last two dimensions are windows of 3 x 3: each is stored as the (n + 2) x (n + 2) points that
   /// give n x n outputs at a time (backend/winograd_filters.h). 0: elements are stored as they are.
   int64_t winograd_tile = 0;
+  /// The tensor is a stripe of a larger one, which is stored so.
+  std::optional<Stripe> stripe = {};
 
   bool is_row_major() const { return parts.empty(); }
   /// False where elements are not stored as they are, or blocks are padded each: only packing knows where they are.
@@ -57,8 +75,12 @@ struct Storage {
   int64_t elements(const Dims& dims) const;
   /// The position of an element, in elements from the beginning. Points are no elements.
   IndexExpr offset(const IndexDims& dims, const IndexList& index) const;
-  /// "row-major"; "1/16 0 1%16"; "row-major by bounds". Equal storages, and no others, have equal texts.
+  /// "row-major"; "1/16 0 1%16"; "row-major by bounds"; "0 2 3 1, 16 .. 31 of 48 along 1". Equal storages, and no
+  /// others, have equal texts.
   std::string text() const;
+
+ private:
+  IndexExpr offset_in_whole(IndexDims dims, IndexList index) const;
 };
 
 }  // namespace weftc

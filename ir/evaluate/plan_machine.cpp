@@ -15,6 +15,7 @@ namespace weftc {
 namespace {
 
 constexpr std::byte kPoison{0xff};  // NaN in every float type, -1 in integers
+const Storage kByBounds{{}, true};
 
 }  // namespace
 
@@ -60,13 +61,15 @@ std::byte* PlanMachine::address(int rank, BufferId id, const Now& now) {
 }
 
 PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh,
-                                        const Coordinates& at, const Dims& lengths, bool by_bounds) const {
+                                        const Coordinates& at, const Dims& lengths, const Storage& storage) const {
   TensorType memory = type;
   for (int axis : whole) memory.layout.set(axis, {});
   Dims room = buffer_dims(memory, mesh);
   for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].is_run_time() && !by_bounds)
+    if (type.shape[d].is_run_time() && !storage.by_bounds)
       room[d] = local_extent(lengths[d], digits_of(memory.layout, d, mesh), at);
+  const std::optional<Stripe>& stripe = storage.stripe;
+  if (stripe) room[static_cast<size_t>(stripe->dim)] = stripe->extent;
   Spread made{{}, {}, strides_of(room)};
   for (int d = 0; d < type.ndim(); ++d) {
     const int64_t extent = type.shape[d].bound;
@@ -75,6 +78,7 @@ PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vecto
     std::vector<int64_t> positions;
     for (int64_t index : held)
       if (index < lengths[d]) positions.push_back(std::lower_bound(all.begin(), all.end(), index) - all.begin());
+    for (int64_t& position : positions) position += stripe && stripe->dim == d ? stripe->start : 0;
     made.dims.push_back(static_cast<int64_t>(positions.size()));
     made.at.push_back(std::move(positions));
   }
@@ -140,8 +144,8 @@ void PlanMachine::load(const Port& port, const Tensor& global) {
   const Dims lengths(global.dims.end() - port.type.ndim(), global.dims.end());
   const Place& place = plan_.places[port.place.index];
   for (int i = 0; i < place.size(); ++i) {
-    const bool by_bounds = plan_.buffer(port.buffer).storage.by_bounds;
-    const Spread to = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths, by_bounds);
+    const Storage& storage = plan_.buffer(port.buffer).storage;
+    const Spread to = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths, storage);
     write(place.ranks[i], port.buffer, to, locals[static_cast<size_t>(i)], {});
   }
   for (int d = 0; d < port.type.ndim(); ++d)
@@ -162,8 +166,8 @@ Tensor PlanMachine::assemble_port(const Port& port, const Shape& shape) {
   const Place& place = plan_.places[port.place.index];
   Locals locals;
   for (int i = 0; i < place.size(); ++i) {
-    const bool by_bounds = plan_.buffer(port.buffer).storage.by_bounds;
-    const Spread from = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths, by_bounds);
+    const Storage& storage = plan_.buffer(port.buffer).storage;
+    const Spread from = spread(port.type, {}, port.mesh, coordinates_of(place.mesh, i), lengths, storage);
     locals.push_back(read(place.ranks[i], port.buffer, from, port.type.dtype, {}));
   }
   std::string why;
@@ -228,8 +232,7 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
     for (int i = 0; i < place.size(); ++i) {
       Coordinates at = coordinates_of(place.mesh, i);
       at.insert(at.end(), now.time.begin(), now.time.end());
-      const Spread from =
-          spread(parameter.type, parameter.whole_over, kernel.mesh, at, lengths, parameter.storage.by_bounds);
+      const Spread from = spread(parameter.type, parameter.whole_over, kernel.mesh, at, lengths, parameter.storage);
       // Lengths are the runner's for all, so that what the others hold has a shape.
       const int rank = parameter.type.ndim() == 0 && !parameter.window ? runner : place.ranks[i];
       const bool reads = rank == runner || (parameter.window && contains(peers, rank));
@@ -274,7 +277,7 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
       continue;
     }
     const Spread to = spread(parameter.type, parameter.whole_over, kernel.mesh, at,
-                             lengths_of(parameter.type.shape, known), parameter.storage.by_bounds);
+                             lengths_of(parameter.type.shape, known), parameter.storage);
     write(rank, step.operands[inputs + o].buffer, to, mine, now);
   }
 }
@@ -296,11 +299,11 @@ void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output
   // Where my slice lies in the result, and in the memory of each peer.
   TensorType whole = parameter.type;
   const Spread in_result =
-      spread(slice, gathers ? exchange_axes(body) : std::vector<int>{}, kernel.mesh, at, lengths, true);
+      spread(slice, gathers ? exchange_axes(body) : std::vector<int>{}, kernel.mesh, at, lengths, kByBounds);
   std::vector<int> axes = parameter.whole_over;
   if (gathers)
     for (int axis : exchange_axes(body)) axes.push_back(axis);
-  const Spread in_memory = spread(slice, axes, kernel.mesh, at, lengths, true);
+  const Spread in_memory = spread(slice, axes, kernel.mesh, at, lengths, kByBounds);
   Tensor part(mine.dtype, in_result.dims);
   const Dims strides = strides_of(mine.dims);
   for (Index i(in_result.dims); i.more(); i.next()) {
@@ -366,7 +369,7 @@ void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& 
   for (int i = 0; i < place.size(); ++i) {
     Coordinates c = coordinates_of(place.mesh, i);
     c.insert(c.end(), now.time.begin(), now.time.end());
-    const Spread from = spread(step.from_type, step.from_whole_over, step.mesh, c, step.from_type.dims(), true);
+    const Spread from = spread(step.from_type, step.from_whole_over, step.mesh, c, step.from_type.dims(), kByBounds);
     const bool here = contains(ranks, place.ranks[i]);
     held[i] = here ? read(place.ranks[i], step.from, from, step.from_type.dtype, now)
                    : Tensor(step.from_type.dtype, from.dims);
@@ -376,7 +379,7 @@ void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& 
   if (!error.empty()) return;
   const Locals results = exchanged(sources, targets, step);
   for (size_t r = 0; r < ranks.size(); ++r) {
-    const Spread to = spread(step.to_type, step.to_whole_over, step.mesh, at[r], step.to_type.dims(), true);
+    const Spread to = spread(step.to_type, step.to_whole_over, step.mesh, at[r], step.to_type.dims(), kByBounds);
     write(ranks[r], step.to, to, results[r], now);
   }
 }

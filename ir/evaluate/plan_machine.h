@@ -72,7 +72,7 @@ class PlanMachine {
   std::byte* address(int rank, BufferId buffer, const Now& now);
   /// `by_bounds`: as in Storage; else the memory is as dense as the lengths let it be.
   Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at,
-                const Dims& lengths, bool by_bounds) const;
+                const Dims& lengths, const Storage& storage) const;
   static Spread whole(const Dims& dims);
   /// The part's rows of a buffer.
   Spread rows_of(BufferId buffer, const Now& now) const;

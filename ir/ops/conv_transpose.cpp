@@ -4,9 +4,10 @@
 //     o = 2 q      x[q] w[0] + x[q - 1] w[2]
 //     o = 2 q + 1  x[q] w[1]                      (w[3] is a zero)
 //   w[C, M/g, 3]  ->  padded to a multiple of the stride, taken apart into taps and phases, taps mirrored:
-//                     filters [M * 2, C/g, 2]
-//   Conv(padded x, filters)[N, M * 2, Q]  ->  [N, M, 2, Q]  ->  [N, M, Q, 2]  ->  [N, M, 2 Q], pads cut off
+//                     filters [2 * M, C/g, 2]
+//   Conv(padded x, filters)[N, 2 * M, Q]  ->  [N, 2, M, Q]  ->  [N, M, Q, 2]  ->  [N, M, 2 Q], pads cut off
 //
+// All channels of a phase stand side by side, as they do in an image with its channels innermost.
 // A dilated window has no such phases: there the input is spread out by the stride, x0 0 x1 0 x2 0, and meets one
 // phase.
 #include <algorithm>
@@ -137,6 +138,9 @@ ValueId spread(Builder& build, const OpView& op, const std::vector<PhaseDim>& di
 
 /// Zeros around the spatial dims; where negative, elements are cut off.
 ValueId padded(Builder& build, ValueId x, const std::vector<int64_t>& before, const std::vector<int64_t>& behind) {
+  const auto is_zero = [](int64_t pad) { return pad == 0; };
+  if (std::all_of(before.begin(), before.end(), is_zero) && std::all_of(behind.begin(), behind.end(), is_zero))
+    return x;
   std::vector<int64_t> pads(2, 0);
   pads.insert(pads.end(), before.begin(), before.end());
   pads.insert(pads.end(), 2, 0);
@@ -144,14 +148,14 @@ ValueId padded(Builder& build, ValueId x, const std::vector<int64_t>& before, co
   return build.op(OpKind::Pad, {x}, {{"pads", pads}});
 }
 
-/// C, M/g, window -> M * phases, C/g, mirrored taps.
+/// C, M/g, window -> phases * M, C/g, mirrored taps.
 ValueId phase_filters(Builder& build, const OpView& op, const std::vector<PhaseDim>& dims) {
   const Dims w = op.dims(1);
   const int64_t group = int_of(op.op(), "group");
   const size_t spatial = dims.size();
   std::vector<int64_t> behind;
   Dims apart{group, w[0] / group, w[1]}, filters{w[1] * group, w[0] / group};
-  std::vector<int64_t> order{0, 2}, taps;  // g, M/g, phases, C/g, taps
+  std::vector<int64_t> order{0}, taps;  // g, phases, M/g, C/g, taps
   for (size_t d = 0; d < spatial; ++d) {
     behind.push_back(dims[d].taps * dims[d].phases - w[d + 2]);
     apart.insert(apart.end(), {dims[d].taps, dims[d].phases});
@@ -160,7 +164,7 @@ ValueId phase_filters(Builder& build, const OpView& op, const std::vector<PhaseD
     taps.push_back(static_cast<int64_t>(3 + 2 * d));
     order.push_back(taps.back() + 1);
   }
-  order.push_back(1);
+  order.insert(order.end(), {2, 1});
   order.insert(order.end(), taps.begin(), taps.end());
   const ValueId whole = padded(build, op.op().inputs[1], std::vector<int64_t>(spatial, 0), behind);
   const ValueId turned = build.reshape(build.transpose(build.reshape(whole, apart), order), filters);
@@ -173,19 +177,20 @@ ValueId phase_filters(Builder& build, const OpView& op, const std::vector<PhaseD
   return build.op(OpKind::Slice, {turned}, {{"ends", ends}, {"starts", starts}, {"steps", steps}});
 }
 
-/// N, M * phases, Q, ... -> N, M, Q * phases, ... without the elements that nobody asks for.
+/// N, phases * M, Q, ... -> N, M, Q * phases, ... without the elements that nobody asks for.
 ValueId interleaved(Builder& build, const OpView& op, ValueId y, const std::vector<PhaseDim>& dims) {
   const Shape result = op.result_type(0).shape, rows = build.type(y).shape;
   if (std::all_of(dims.begin(), dims.end(), [](const PhaseDim& dim) { return dim.phases == 1; })) return y;
-  Shape apart{rows[0], result[1]}, merged = apart;
-  std::vector<int64_t> order{0, 1}, before, behind;
-  const int64_t spatial = static_cast<int64_t>(dims.size());
+  const int64_t spatial = static_cast<int64_t>(dims.size()), group = int_of(op.op(), "group");
+  Shape merged{rows[0], result[1]}, apart{rows[0], Extent{group}};
+  std::vector<int64_t> order{0, 1, 2 + spatial}, before, behind;
   for (const PhaseDim& dim : dims) apart.push_back(Extent{dim.phases});
+  apart.push_back(Extent{result[1].bound / group});
   for (int64_t d = 0; d < spatial; ++d) {
     const PhaseDim& dim = dims[static_cast<size_t>(d)];
     const Extent& row = rows[static_cast<size_t>(d) + 2];
     apart.push_back(row);
-    order.insert(order.end(), {2 + spatial + d, 2 + d});
+    order.insert(order.end(), {3 + spatial + d, 2 + d});
     merged.push_back(op.extent(length_of(row) * dim.phases));
     merged.back().bound = row.bound * dim.phases;
     before.push_back(-dim.cut);
@@ -194,11 +199,12 @@ ValueId interleaved(Builder& build, const OpView& op, ValueId y, const std::vect
   return padded(build, build.reshape_to(build.transpose(build.reshape_to(y, apart), order), merged), before, behind);
 }
 
-/// A bias for each filter of a channel.
-ValueId repeated(Builder& build, ValueId bias, int64_t channels, int64_t filters) {
+/// A bias for each filter: of each group again for each of its phases.
+ValueId repeated(Builder& build, ValueId bias, int64_t group, int64_t filters) {
+  const int64_t channels = build.dims(bias)[0];
   if (filters == channels) return bias;
-  const ValueId wide =
-      build.op(OpKind::Expand, {build.reshape(bias, {channels, 1})}, {{"shape", Dims{channels, filters / channels}}});
+  const ValueId wide = build.op(OpKind::Expand, {build.reshape(bias, {group, 1, channels / group})},
+                                {{"shape", Dims{group, filters / channels, channels / group}}});
   return build.reshape(wide, {filters});
 }
 
@@ -216,9 +222,9 @@ std::vector<ValueId> decompose_conv_transpose(Builder& build, const OpView& op) 
   }
   const ValueId filters = phase_filters(build, op, dims);
   std::vector<ValueId> operands{padded(build, spread(build, op, dims), before, behind), filters};
-  const int64_t channels = op.result_type(0).shape[1].bound;
-  if (op.has(2)) operands.push_back(repeated(build, conv.inputs[2], channels, build.dims(filters)[0]));
-  const ValueId y = build.op(OpKind::Conv, operands, {{"dilations", dilations}, {"group", int_of(conv, "group")}});
+  const int64_t group = int_of(conv, "group");
+  if (op.has(2)) operands.push_back(repeated(build, conv.inputs[2], group, build.dims(filters)[0]));
+  const ValueId y = build.op(OpKind::Conv, operands, {{"dilations", dilations}, {"group", group}});
   return {interleaved(build, op, y, dims)};
 }
 

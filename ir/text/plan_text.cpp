@@ -48,6 +48,8 @@ std::string access_text(const Plan& plan, const Access& access) {
   std::string text = buffer.name;
   for (const PartDigit& digit : access.part)
     text += format("[dim {} div {} mod {} = axis {}]", digit.dim, digit.block, digit.size, digit.axis);
+  if (const std::optional<Stripe>& stripe = access.stripe)
+    text += format("[dim {} from {} to {}]", stripe->dim, stripe->start, stripe->end());
   if (!access.peers.empty()) text += " of all " + axes_text(access.peers, buffer.mesh);
   return access.accumulate ? "onto " + text : text;
 }

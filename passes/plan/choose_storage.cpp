@@ -9,39 +9,21 @@
 // What steps other than kernels read or write, and windows that peers reach, stay row-major. Launches of one kernel
 // whose buffers lie differently get a kernel each.
 #include <algorithm>
-#include <map>
 #include <set>
 
-#include "ir/kernel/kernel_body.h"
-#include "passes/plan/plan_parts.h"
+#include "passes/plan/kernel_forms.h"
 
 namespace weftc {
 
 namespace {
 
-constexpr int kChannels = 1;  // the dimension of an image
-
 IndexList element_of(const KernelBody& body, ValueId value) { return element_of(body.extents(value), "i"); }
 
-/// The image that a convolution or pool reads, and the first operand of a product; none of other kernels.
-ValueId image_of(const KernelBody& body) {
-  const ValueId root = contraction_of(body.body);
-  return root ? body.body.producer_op(root).inputs[0] : ValueId{};
-}
-
-/// Where an element of the image is read, through views; nothing where it is computed.
-std::optional<Load> load_of_image(const KernelBody& body) {
-  const ValueId image = image_of(body);
-  return image ? body.load_of(image, element_of(body, image)) : std::nullopt;
-}
-
-/// Whether the image lies with its channels innermost, or what a view makes of it.
-bool has_channels_innermost(const KernelBody& body) {
-  const std::optional<Load> load = load_of_image(body);
-  if (!load) return false;
-  const IndexDims extents = body.extents(image_of(body));
-  const Storage storage = Storage::channels_last(static_cast<int>(extents.size()));
-  return load->offset == storage.offset(extents, element_of(body, image_of(body)));
+/// Whether an index goes with the channel: is the same, or that of one of several images whose channels stand side by
+/// side (the phases of a ConvTranspose).
+bool goes_with(const IndexExpr& index, const IndexExpr& channel) {
+  const Stride stride = stride_of(index, channel.text());
+  return index == channel || (stride.affine && stride.coefficient == 1);
 }
 
 /// Whether one element of `value` is computed of one of `from`, and dimension `dim` of that one is the channels of an
@@ -54,7 +36,8 @@ bool makes_channels_of(const KernelBody& body, ValueId value, ValueId from, int 
   std::vector<std::pair<ValueId, IndexList>> reached{{value, index}};
   for (size_t i = 0; i < reached.size(); ++i) {
     const auto [at, place] = reached[i];
-    if (at == from) return place.size() > static_cast<size_t>(dim) && place[static_cast<size_t>(dim)] == channel;
+    if (at == from)
+      return place.size() > static_cast<size_t>(dim) && goes_with(place[static_cast<size_t>(dim)], channel);
     if (!seen.insert(at).second) continue;
     const Op& op = body.body.producer_op(at);
     if (op.kind == OpKind::Concat || op.kind == OpKind::Pad) {  // move elements along their dimensions
@@ -203,34 +186,14 @@ class StorageChooser {
     for (size_t b = 0; b < plan_.buffers.size(); ++b)
       if (wishes_[b].channels_last)
         plan_.buffers[b].storage.parts = Storage::channels_last(plan_.buffers[b].type.ndim()).parts;
-    std::map<KernelId, std::vector<KernelId>> forms;  // of each kernel, the first itself
+    KernelForms forms(draft_);
     for (Bound& bound : launches_) {
-      std::vector<KernelId>& known = forms[bound.launch->kernel];
-      auto form =
-          std::find_if(known.begin(), known.end(), [&](KernelId id) { return lies_as(plan_.kernel(id), bound); });
-      if (form == known.end()) {
-        const KernelId own = bound.launch->kernel;
-        known.push_back(known.empty() ? own : copy_kernel(draft_, own, bound.user));
-        form = known.end() - 1;
-        lay(plan_.kernels[form->index], bound);
-      }
-      if (!(*form == bound.launch->kernel)) move_user(plan_, *bound.launch, *form, bound.user);
+      std::vector<Storage> storages;
+      for (size_t f = 0; f < bound.buffers.size(); ++f)
+        storages.push_back(bound.buffers[f] ? plan_.buffer(bound.buffers[f]).storage
+                                            : kernel_of(bound).parameters[f].storage);
+      forms.lay(*bound.launch, bound.user, storages);
     }
-  }
-
-  bool lies_as(const Kernel& kernel, const Bound& bound) const {
-    for (size_t f = 0; f < bound.buffers.size(); ++f)
-      if (bound.buffers[f] && !(kernel.parameters[f].storage == plan_.buffer(bound.buffers[f]).storage)) return false;
-    return true;
-  }
-
-  /// The kernel reads and writes these buffers as they lie.
-  void lay(Kernel& kernel, const Bound& bound) const {
-    for (size_t f = 0; f < bound.buffers.size(); ++f)
-      if (bound.buffers[f]) kernel.parameters[f].storage = plan_.buffer(bound.buffers[f]).storage;
-    const bool lies_so = has_channels_innermost(body_of(kernel));
-    set_copies_image(kernel.strategy, !lies_so);
-    if (auto* window = std::get_if<WindowReduction>(&kernel.strategy)) window->channels_last = lies_so;
   }
 
   PlanDraft& draft_;

@@ -12,7 +12,8 @@ namespace {
 
 /// Elements from one index of each dimension to the next; all 0 where dimensions are stored in blocks.
 Dims strides_in(const TensorType& type, const Storage& storage) {
-  const Dims dims = type.dims();
+  Dims dims = type.dims();
+  if (storage.stripe) dims[static_cast<size_t>(storage.stripe->dim)] = storage.stripe->extent;
   if (storage.is_row_major()) return strides_of(dims);
   Dims strides(dims.size());
   int64_t stride = 1;

@@ -55,6 +55,8 @@ void lay_lengths(PlanDraft& planning);
 void choose_kernels(PlanDraft& planning);
 /// Chooses how buffers lie in memory, by what the kernels want that read and write them.
 void choose_storage(PlanDraft& planning);
+/// Lets operands of Concats lie in their results.
+void join_operands(PlanDraft& planning);
 /// Decides which states are updated in place, and writes the steps that copy the others.
 void update_states(PlanDraft& planning);
 /// Lets kernels look up in tables as products want them packed.

@@ -19,6 +19,8 @@ constexpr PlanningStep kPlanning[] = {
      choose_kernels, check_kernels},
     {"choose-storage", "buffers lie in memory as the kernels want that read and write them", choose_storage,
      check_kernels},
+    {"join-operands", "operands of a Concat lie in its result where all kernels that touch them reach them there",
+     join_operands, check_kernels},
     {"update-states", "every state is updated in place, or copied by the last steps of an iteration", update_states,
      check_states},
     {"share-weights", "a table that a kernel looks up in lies as a product wants it, where both read the same slices",

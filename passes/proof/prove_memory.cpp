@@ -25,7 +25,15 @@ struct PlacedDigit {
   bool operator==(const PlacedDigit&) const = default;
   auto operator<=>(const PlacedDigit&) const = default;
 };
-using Part = std::vector<PlacedDigit>;
+/// Elements of a buffer: those that have these digits, in a stripe of it.
+struct Part {
+  std::vector<PlacedDigit> digits = {};
+  std::optional<Stripe> stripe = {};
+
+  bool is_all() const { return digits.empty() && !stripe; }
+  bool operator==(const Part&) const = default;
+  auto operator<=>(const Part&) const = default;
+};
 
 constexpr int kFirstTrip = -1;
 
@@ -49,12 +57,28 @@ struct Touch {
   Part part;
 };
 
-/// True if two parts of one instance have no element in common: they differ in a digit that both have.
+bool is_apart(const Stripe& a, const Stripe& b) { return a.dim == b.dim && (a.end() <= b.start || b.end() <= a.start); }
+
+/// True if two parts of one instance have no element in common: they differ in a digit that both have, or their stripes
+/// do not meet.
 bool is_apart(const Part& a, const Part& b) {
-  for (const PlacedDigit& x : a)
-    for (const PlacedDigit& y : b)
+  for (const PlacedDigit& x : a.digits)
+    for (const PlacedDigit& y : b.digits)
       if (x.same_key(y) && x.coordinate != y.coordinate) return true;
-  return false;
+  return a.stripe && b.stripe && is_apart(*a.stripe, *b.stripe);
+}
+
+/// Whether stripes together are all of what is read.
+bool covers(std::vector<Stripe> stripes, const Part& read) {
+  if (stripes.empty()) return false;
+  const int dim = stripes[0].dim;
+  if (std::any_of(stripes.begin(), stripes.end(), [&](const Stripe& s) { return s.dim != dim; })) return false;
+  if (read.stripe && read.stripe->dim != dim) return false;
+  std::sort(stripes.begin(), stripes.end());
+  int64_t at = read.stripe ? read.stripe->start : 0;
+  for (const Stripe& stripe : stripes)
+    if (stripe.start <= at) at = std::max(at, stripe.end());
+  return at >= (read.stripe ? read.stripe->end() : stripes[0].extent);
 }
 
 bool is_apart(const Touch& a, const Touch& b) {
@@ -196,14 +220,14 @@ class Walk {
 
   /// The digits of an access with this event's coordinates.
   Part part_of(const Access& access, const Event& event, PlaceId place) const {
-    Part part;
+    Part part{{}, access.stripe};
     const int place_axes = static_cast<int>(plan_.places[place.index].mesh.size());
     for (const PartDigit& d : access.part) {
       const int coordinate = d.axis < place_axes ? events_.coordinates(place, event.rank)[d.axis]
                                                  : event.chunks[static_cast<size_t>(d.axis - place_axes)];
-      part.push_back({d.dim, d.block, d.size, coordinate});
+      part.digits.push_back({d.dim, d.block, d.size, coordinate});
     }
-    std::sort(part.begin(), part.end());
+    std::sort(part.digits.begin(), part.digits.end());
     return part;
   }
 
@@ -261,7 +285,7 @@ class Walk {
     const bool is_new = piece.owner != touch.buffer || piece.instance != touch.instance;
     if (is_new) {
       const bool by_parts =
-          piece.owner >= 0 && !touch.part.empty() &&
+          piece.owner >= 0 && !touch.part.is_all() &&
           is_in_place(*events_.events[touch.event].step, static_cast<uint32_t>(piece.owner), touch.buffer);
       piece.before = by_parts ? piece.owner : -1;
       piece.overwritten.clear();
@@ -317,7 +341,7 @@ class Walk {
   void record(Piece& piece, const Touch& touch) {
     std::erase_if(piece.touches, [&](const Touch& other) {
       if (other.write && !touch.write) return false;
-      if (!touch.part.empty() &&
+      if (!touch.part.is_all() &&
           !(touch.buffer == other.buffer && touch.instance == other.instance && touch.part == other.part))
         return false;
       return events_.before(other.end, touch.start);
@@ -325,20 +349,25 @@ class Walk {
     piece.touches.push_back(touch);
   }
 
-  /// All of what is read was written: as a whole, or by parts that together cover it.
+  /// All of what is read was written: as a whole, or by parts or stripes that together cover it.
   bool is_written(const Memory& m, const Touch& read) const {
     const auto at = m.written.find({read.buffer, read.instance});
     if (at == m.written.end()) return false;
     std::map<std::vector<std::tuple<int, int64_t, int>>, std::set<std::vector<int>>> families;
+    std::vector<Stripe> stripes;
     for (const Part& part : at->second) {
-      if (part.empty()) return true;
+      if (part.is_all()) return true;
+      if (part.stripe) {
+        if (part.digits.empty()) stripes.push_back(*part.stripe);
+        continue;
+      }
       std::vector<std::tuple<int, int64_t, int>> keys;
       std::vector<int> coordinates;
       bool fits = true;
-      for (const PlacedDigit& d : part) {
-        const auto same =
-            std::find_if(read.part.begin(), read.part.end(), [&](const PlacedDigit& r) { return r.same_key(d); });
-        if (same != read.part.end()) {
+      const std::vector<PlacedDigit>& asked = read.part.digits;
+      for (const PlacedDigit& d : part.digits) {
+        const auto same = std::find_if(asked.begin(), asked.end(), [&](const PlacedDigit& r) { return r.same_key(d); });
+        if (same != asked.end()) {
           fits = fits && same->coordinate == d.coordinate;
           continue;
         }
@@ -352,7 +381,7 @@ class Walk {
       for (const auto& key : keys) needed *= static_cast<size_t>(std::get<2>(key));
       if (found.size() == needed) return true;
     }
-    return false;
+    return covers(std::move(stripes), read.part);
   }
 
   void load(int rank, BufferId id) {

@@ -333,6 +333,24 @@ class Checks {
     if (type.dtype != buffer.type.dtype) wrong("'{}' takes '{}' as another element type", step.name, buffer.name);
   }
 
+  /// What the kernel touches of the buffer is what the step says, and lies inside of it.
+  void check_stripe(const Step& step, BufferId id, bool write, const Parameter& parameter) {
+    const std::optional<Stripe>& stripe = parameter.storage.stripe;
+    const Buffer& buffer = plan_.buffer(id);
+    if (std::none_of(step.accesses.begin(), step.accesses.end(), [&](const Access& access) {
+          return access.buffer == id && access.write == write && access.stripe == stripe;
+        }))
+      wrong("'{}' touches another stripe of '{}' than it says", step.name, buffer.name);
+    if (!stripe) return;
+    Dims dims = buffer.type.dims();
+    const size_t dim = static_cast<size_t>(stripe->dim);
+    const bool fits =
+        dim < dims.size() && stripe->extent == dims[dim] && stripe->start >= 0 && stripe->end() <= dims[dim];
+    if (fits) dims[dim] = stripe->count;
+    if (!fits || dims != parameter.type.dims())
+      wrong("'{}' takes a stripe of '{}' that it does not have", step.name, buffer.name);
+  }
+
   void check_launch(const Step& step, const LaunchStep& launch) {
     const Kernel& kernel = plan_.kernel(launch.kernel);
     if (kernel.parameters.size() != launch.operands.size())
@@ -352,6 +370,7 @@ class Checks {
       }
       check_access(step, operand.buffer, f >= kernel.body.inputs().size());
       check_size(step, operand.buffer, parameter.type, parameter.whole_over, kernel.mesh);
+      check_stripe(step, operand.buffer, f >= kernel.body.inputs().size(), parameter);
       if (!is_stored_as(plan_.buffer(operand.buffer), parameter.storage))
         wrong("'{}' takes '{}' as stored in another way", step.name, plan_.buffer(operand.buffer).name);
       if (parameter.window && !plan_.buffer(operand.buffer).window)

@@ -83,7 +83,7 @@ def check_looking_inside():
     expect("print-plan", result, 0, "plan mlp on 1 ranks", "segment 0", "place-buffers")
     harness.check("print-plan/one-step", "at 0 (start)" not in result[1], result[1][-300:])
     expect("print-plan/unknown", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--print-plan-after", "steps"), 2,
-           "write-steps", "choose-kernels", "choose-storage", "place-weights", "order-steps", "place-buffers")
+           "write-steps", "choose-kernels", "choose-storage", "join-operands", "place-weights", "order-steps", "place-buffers")
     dumps = FOLDER / "dumps"
     status, _, err = harness.weft("compile", MODEL, "-o", FOLDER / "dumped", "--dump-dir", dumps, "--report", FOLDER / "report.json")
     found = sorted(path.name for path in dumps.iterdir()) if dumps.exists() else []

@@ -208,8 +208,7 @@ Statements ContractionWriter::channel_convolution(const ChannelConvolution& stra
 std::string ContractionWriter::pool_call(bool largest) const {
   const std::string t = type(), limits = "std::numeric_limits<" + t + ">::";
   const std::string least = is_float(body_.type(root_).dtype) ? "-" + limits + "infinity()" : limits + "lowest()";
-  return (largest ? least : t + "(0)") + ", [](auto a, auto b) { return " +
-         (largest ? "weft::maximum(a, b)" : "a + b") + "; }, ";
+  return (largest ? least + ", weft::Largest{}, " : t + "(0), [](auto a, auto b) { return a + b; }, ");
 }
 
 /// Max and average of windows, some channels of one output at a time.

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "../effort.h"
@@ -146,14 +148,13 @@ static void check_pool(Team& team, const SlidingWindow& w, int64_t batch, int64_
                        T least) {
   std::vector<T> largest(size_t(batch * w.out_count() * channels));
   std::vector<int64_t> taps(largest.size());
-  pool_channels(
-      team, w, batch, channels, x.data(), least, [](auto a, auto b) { return a > b ? a : b; },
-      [&](int64_t m, int64_t n0, auto width, const T* results, int64_t inside) {
-        for (int64_t j = 0; j < width; ++j) {
-          largest[size_t(m * channels + n0 + j)] = results[j];
-          taps[size_t(m * channels + n0 + j)] += inside;
-        }
-      });
+  pool_channels(team, w, batch, channels, x.data(), least, Largest{},
+                [&](int64_t m, int64_t n0, auto width, const T* results, int64_t inside) {
+                  for (int64_t j = 0; j < width; ++j) {
+                    largest[size_t(m * channels + n0 + j)] = results[j];
+                    taps[size_t(m * channels + n0 + j)] += inside;
+                  }
+                });
   for (int64_t at = 0; at < batch * w.out_count() * channels; ++at) {
     T want = least;
     int64_t inside = 0;
@@ -164,6 +165,30 @@ static void check_pool(Team& team, const SlidingWindow& w, int64_t batch, int64_
     });
     REQUIRE(largest[size_t(at)] == want);
     REQUIRE(taps[size_t(at)] == inside);
+  }
+}
+
+TEST_CASE("channels last: what is no number, and infinities, are found among few and many channels") {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  Team team(2);
+  const SlidingWindow w{{1, 5, 5}, {1, 3, 3}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
+  for (const int64_t channels : {1, 3, 16, 50, 64, 129}) {
+    CAPTURE(channels);
+    std::vector<float> x(size_t(w.in_count() * channels), 1.0f), y(size_t(w.out_count() * channels));
+    const auto at = [&](int64_t pixel, int64_t channel) -> float& { return x[size_t(pixel * channels + channel)]; };
+    for (int64_t c = 0; c < channels; ++c) {
+      if (c % 4 == 1) at(12, c) = nan;
+      if (c % 4 == 2) at(12, c) = inf, at(7, c) = -inf;
+      if (c % 4 == 3) at(11, c) = at(12, c) = 3e38f, at(13, c) = -inf;
+    }
+    pool_channels(team, w, 1, channels, x.data(), -inf, Largest{},
+                  [&](int64_t m, int64_t n0, auto width, const float* results, int64_t) {
+                    for (int64_t j = 0; j < width; ++j) y[size_t(m * channels + n0 + j)] = results[j];
+                  });
+    for (int64_t i = 0; i < w.out_count() * channels; ++i) {  // every window has the middle
+      const float want[] = {1.0f, nan, inf, 3e38f}, found = y[size_t(i)];
+      REQUIRE((i % channels % 4 == 1 ? std::isnan(found) : found == want[i % channels % 4]));
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "weft/channel_tiles.h"
+#include "weft/math.h"
 #include "weft/scratch.h"
 #include "weft/sliding_window.h"
 
@@ -188,11 +189,50 @@ void each_run(const WindowRow& row, const T* x, TapPlace* taps, F&& f) {
   }
 }
 
+/// Whether a lane of a vector of 0 and -1 is -1.
+template <class Lanes>
+[[gnu::always_inline]] inline bool has_any(const Lanes& lanes) {
+  using Word = std::conditional_t<sizeof(Lanes) % 8 == 0, uint64_t, uint32_t>;
+  typedef Word Words __attribute__((vector_size(sizeof(Lanes))));
+  const Words words = (Words)lanes;
+  Word any = 0;
+#pragma GCC unroll 8
+  for (size_t w = 0; w < sizeof(Lanes) / sizeof(Word); ++w) any |= words[w];
+  return any != 0;
+}
+
+/// The largest of the taps of N vectors of `kWidth` channels. True if the sum of some channel's taps is NaN: the
+/// channel has a NaN, which the instruction for the larger of two may have lost, or both infinities.
+template <int kWidth, int N, class T>
+[[gnu::always_inline]] inline bool largest_of_taps(const T* x, const TapPlace* taps, int64_t count, T identity,
+                                                   T* results) {
+  typedef T Vector __attribute__((vector_size(kWidth * sizeof(T)), aligned(sizeof(T)), may_alias));
+  Vector largest[N], sum[N] = {};
+#pragma GCC unroll 8
+  for (int v = 0; v < N; ++v) largest[v] = Vector{} + identity;
+  for (const TapPlace* const end = taps + count; taps != end; ++taps)
+#pragma GCC unroll 8
+    for (int v = 0; v < N; ++v) {
+      const Vector tap = *reinterpret_cast<const Vector*>(x + taps->image + v * kWidth);
+      largest[v] = tap > largest[v] ? tap : largest[v];
+      sum[v] += tap;
+    }
+  auto is_lost = sum[0] != sum[0];
+#pragma GCC unroll 8
+  for (int v = 0; v < N; ++v) {
+    *reinterpret_cast<Vector*>(results + v * kWidth) = largest[v];
+    is_lost |= sum[v] != sum[v];
+  }
+  return has_any(is_lost);
+}
+
 /// What `combine` makes of the taps of N vectors of `kWidth` channels, a power of two.
 template <int kWidth, int N, class T, class Combine>
 [[gnu::always_inline]] inline void combine_taps(const T* x, const TapPlace* taps, int64_t count, T identity,
                                                 const Combine& combine, T* results) {
   typedef T Vector __attribute__((vector_size(kWidth * sizeof(T)), aligned(sizeof(T)), may_alias));
+  if constexpr (std::is_same_v<Combine, Largest> && std::is_floating_point_v<T>)
+    if (!largest_of_taps<kWidth, N>(x, taps, count, identity, results)) return;
   Vector all[N];
 #pragma GCC unroll 8
   for (int v = 0; v < N; ++v) all[v] = Vector{} + identity;
@@ -217,15 +257,19 @@ void combine_few(const T* x, const TapPlace* taps, int64_t count, T identity, co
 /// a copy, as that of TilePut.
 template <class T, class Combine, class Put>
 void pool_run(const OutputRun<T>& run, T identity, int64_t m, const Combine& combine, Put put) {
-  constexpr int64_t kTogether = std::max<int64_t>(kPanel, Simd<T>::kLanes);
-  alignas(64) T results[kTogether];
+  constexpr int64_t kLanes = Simd<T>::kLanes, kLeast = std::max<int64_t>(kPanel, kLanes);
+  // Each tap waits for the one before it, so that several vectors have to be under way.
+  constexpr int64_t kMost = std::max<int64_t>(kLeast, 4 * kLanes);
+  alignas(64) T results[kMost];
   for (int64_t o = 0; o < run.outputs; ++o)
-    for (int64_t n = 0; n < run.channels; n += kTogether) {
-      const int64_t width = std::min(kTogether, run.channels - n);
+    for (int64_t n = 0, width; n < run.channels; n += width) {
+      const int64_t left = run.channels - n;
+      width = left >= kMost ? kMost : std::min(kLeast, left);
       const T* from = run.x + o * run.stride + n;
-      if (width == kTogether)
-        combine_taps<Simd<T>::kLanes, kTogether / Simd<T>::kLanes>(from, run.taps, run.tap_count, identity, combine,
-                                                                   results);
+      if (width == kMost)
+        combine_taps<kLanes, kMost / kLanes>(from, run.taps, run.tap_count, identity, combine, results);
+      else if (width == kLeast)
+        combine_taps<kLanes, kLeast / kLanes>(from, run.taps, run.tap_count, identity, combine, results);
       else
         combine_few(from, run.taps, run.tap_count, identity, combine, width, results);
       for (int64_t c = 0; c < width; c += kPanel) put_row(m + o, n + c, std::min(kPanel, width - c), results + c, put);

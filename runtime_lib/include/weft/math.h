@@ -296,6 +296,13 @@ template <class T>
   }
   return detail::nan_or(b, b > a ? b : a);
 }
+/// What pools combine by.
+struct Largest {
+  template <class T>
+  [[gnu::always_inline]] constexpr T operator()(T a, T b) const {
+    return maximum(a, b);
+  }
+};
 template <class T>
 [[gnu::always_inline]] WEFT_HD constexpr T minimum(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {

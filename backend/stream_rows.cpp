@@ -14,6 +14,9 @@ namespace {
 constexpr int64_t kLeastRowBytes = 8192, kLeastBytes = int64_t{8} << 20;
 /// A result of so many bytes, beside an operand of as many, fills the 32 MiB that cores of today's servers share.
 constexpr int64_t kLeastStoredBytes = int64_t{16} << 20;
+constexpr int64_t kLineBytes = 64;
+/// A row of one pass: shorter ones are mostly ends, which are stored as usual.
+constexpr int64_t kLeastLoneRowBytes = 1024;
 /// Elements of a part at most. Requests a line at a time, between loads and stores, are slower than bursts of them.
 constexpr int64_t kMostInPart = 512;
 
@@ -50,15 +53,51 @@ For& elements_of(For& pass) {
   return number_of(pass.step) > 1 && inner ? *inner : pass;
 }
 
+/// Where a loop ends with the store of an element, its only one: that element.
+Expr stored_element(const For& loop) {
+  const Statements& body = loop.body;
+  if (body.empty() || !std::holds_alternative<Store>(body.back().what)) return {};
+  const bool is_only_one = std::none_of(body.begin(), body.end() - 1, stores);
+  return is_only_one ? std::get<Store>(body.back().what).to : Expr();
+}
+
+/// The element type of an operand; nothing for an array of the kernel's own.
+std::optional<DType> dtype_of(KernelContext& context, const std::string& base) {
+  for (size_t i = 0; i < context.kernel.parameters.size(); ++i)
+    if (context.parameter_name(i) == base) return context.kernel.parameters[i].type.dtype;
+  return {};
+}
+int64_t bytes_of(KernelContext& context, const std::string& base) {
+  const std::optional<DType> dtype = dtype_of(context, base);
+  return dtype ? dtype_bytes(*dtype) : 0;
+}
+bool is_stored_as_vectors(KernelContext& context, const std::string& base) {
+  const std::optional<DType> dtype = dtype_of(context, base);
+  return dtype == DType::F32 || dtype == DType::F64;
+}
+
+/// True if a loop takes one element after the other and carries nothing along.
+bool is_plain(const For& loop) { return loop.kind == LoopKind::Vector && !loop.accumulator && !has_loop(loop.body); }
+
+/// The call that stores in `row` what the plain loop stores, an element for each value of its variable.
+Callback past_caches(For loop, const Expr& row) {
+  std::string head = text_of(
+      call("weft::store_past_caches", {row, loop.first, loop.bound, name("[&](int64_t " + loop.variable + ") {")}));
+  head.pop_back();
+  Callback callback{.head = head, .body = std::move(loop.body)};
+  callback.body.back() = Return{std::get<Store>(callback.body.back().what).value};
+  return callback;
+}
+
 class RowLoop {
  public:
   RowLoop(KernelContext& context, For& loop) : context_(context), loop_(loop), passes_(passes_of(loop.body)) {}
 
   /// True if it stores past the caches.
   bool stream() {
-    if (passes_.size() < 2 || !passes_.back().loop) return false;
+    if (passes_.empty() || !passes_.back().loop) return false;
     count_ = number_of(passes_.back().loop->bound), variable_ = elements_of(*passes_.back().loop).variable;
-    ask_for_next();
+    if (passes_.size() > 1) ask_for_next();  // else memory is read in order
     return store_past_caches();
   }
 
@@ -76,41 +115,29 @@ class RowLoop {
     });
     const auto keeps = [&](const Pass& pass) { return pass.stores && part_in(pass); };
     Pass& pass = *std::find_if(passes_.begin(), passes_.end() - 1, keeps);
-    const Expr stored = stored_element();
+    const Expr stored = stored_element(elements_of(*passes_.back().loop));
     for (const Stream& stream : streams) {
       const bool is_result = !stored.empty() && stored.node().text == stream.base;
-      if (is_result || count_ * bytes_of(stream.base) < kLeastRowBytes || !cut(pass)) continue;
+      if (is_result || count_ * bytes_of(context_, stream.base) < kLeastRowBytes || !cut(pass)) continue;
       const IndexExpr next = substitute(stream.index, variable_, part_start(pass)) + count_;
       const Expr request = call("weft::ask_to_read", {address(stream.base, next), part_in(pass)});
       pass.loop->body.insert(pass.loop->body.begin(), Call{request});
     }
   }
 
-  /// Where the last pass ends with the store of an element, its only one: that element.
-  Expr stored_element() {
-    const Statements& body = elements_of(*passes_.back().loop).body;
-    if (body.empty() || !std::holds_alternative<Store>(body.back().what)) return {};
-    const bool is_only_one = std::none_of(body.begin(), body.end() - 1, stores);
-    return is_only_one ? std::get<Store>(body.back().what).to : Expr();
-  }
-
   bool store_past_caches() {
-    const Expr stored = stored_element();
+    const Expr stored = stored_element(elements_of(*passes_.back().loop));
     const std::optional<Stream> stream = stored.empty() ? std::nullopt : stream_of(stored, kLeastStoredBytes);
     For& last = *passes_.back().loop;
     For& elements = elements_of(last);
-    const DType dtype = stream ? *dtype_of(stream->base) : DType::Bool;
-    constexpr int64_t kLine = 64;
-    if ((dtype != DType::F32 && dtype != DType::F64) || count_ * dtype_bytes(dtype) % kLine != 0) return false;
-    if (elements.kind != LoopKind::Vector || elements.accumulator || has_loop(elements.body)) return false;
+    if (!stream || !is_stored_as_vectors(context_, stream->base)) return false;
+    const int64_t bytes = count_ * bytes_of(context_, stream->base);
+    if (bytes % kLineBytes != 0 || !is_plain(elements)) return false;
+    if (passes_.size() == 1 && bytes < kLeastLoneRowBytes) return false;
     const Expr row = address(stream->base, substitute(stream->index, variable_, 0));
-    std::string head = text_of(call("weft::store_past_caches",
-                                    {row, elements.first, elements.bound, name("[&](int64_t " + variable_ + ") {")}));
-    head.pop_back();
-    Callback callback{.head = head, .body = std::move(elements.body)};
-    callback.body.back() = Return{std::get<Store>(callback.body.back().what).value};
     // A loop in parts stays, and holds the call.
-    (&elements == &last ? *passes_.back().statement : last.body.back()) = std::move(callback);
+    Statement& replaced = &elements == &last ? *passes_.back().statement : last.body.back();
+    replaced = past_caches(std::move(elements), row);
     if (loop_.kind == LoopKind::Vector) loop_.kind = LoopKind::Serial;
     return true;
   }
@@ -120,8 +147,7 @@ class RowLoop {
     For* loop = pass.loop;
     if (!loop || number_of(loop->bound) != count_) return 0;
     if (number_of(loop->step) > 1) return number_of(loop->step);
-    const bool is_plain = loop->kind == LoopKind::Vector && !loop->accumulator && !has_loop(loop->body);
-    return is_plain && loop->variable == variable_ ? equal_part(count_, kMostInPart) : 0;
+    return is_plain(*loop) && loop->variable == variable_ ? equal_part(count_, kMostInPart) : 0;
   }
   /// True if the pass is in parts now.
   bool cut(Pass& pass) const {
@@ -144,18 +170,8 @@ class RowLoop {
     const IndexExpr& index = node.operands[0].expr.node().index;
     const Stride along = stride_of(index, variable_), down = stride_of(index, loop_.variable);
     if (!along.affine || !(along.coefficient == 1) || !down.affine || !(down.coefficient == count_)) return {};
-    if ((index.high() + 1) * bytes_of(node.text) < least_bytes) return {};
+    if ((index.high() + 1) * bytes_of(context_, node.text) < least_bytes) return {};
     return Stream{node.text, index};
-  }
-  /// The element type of an operand; nothing for an array of the kernel's own.
-  std::optional<DType> dtype_of(const std::string& base) const {
-    for (size_t i = 0; i < context_.kernel.parameters.size(); ++i)
-      if (context_.parameter_name(i) == base) return context_.kernel.parameters[i].type.dtype;
-    return {};
-  }
-  int64_t bytes_of(const std::string& base) const {
-    const std::optional<DType> dtype = dtype_of(base);
-    return dtype ? dtype_bytes(*dtype) : 0;
   }
 
   KernelContext& context_;
@@ -165,6 +181,19 @@ class RowLoop {
   std::string variable_;
 };
 
+/// True if the loop over all tasks, each of them an element of the result, stores past the caches now.
+bool stream_elements(KernelContext& context, Statement& statement, int64_t count) {
+  For* loop = std::get_if<For>(&statement.what);
+  const Expr stored = loop && is_plain(*loop) ? stored_element(*loop) : Expr();
+  if (stored.empty() || stored.node().kind != Expr::Node::Kind::Element) return false;
+  const Expr::Node &node = stored.node(), &index = node.operands[0].expr.node();
+  if (index.kind != Expr::Node::Kind::Index || index.index.text() != loop->variable) return false;
+  if (count * bytes_of(context, node.text) < kLeastStoredBytes || !is_stored_as_vectors(context, node.text))
+    return false;
+  statement = past_caches(std::move(*loop), address(node.text, 0));
+  return true;
+}
+
 /// True if something in the statements stores past the caches and is not finished.
 bool stream_inside(KernelContext& context, Statements& statements, bool in_tasks) {
   bool stores = false;
@@ -172,6 +201,8 @@ bool stream_inside(KernelContext& context, Statements& statements, bool in_tasks
     TeamTasks* tasks = std::get_if<TeamTasks>(&statement.what);
     if (Statements* body = statement.body()) stores |= stream_inside(context, *body, in_tasks || tasks);
     if (For* loop = std::get_if<For>(&statement.what); loop && in_tasks) stores |= RowLoop(context, *loop).stream();
+    if (tasks)
+      for (Statement& inside : tasks->body) stores |= stream_elements(context, inside, number_of(tasks->count));
     if (tasks && stores) tasks->body.push_back(Call{call("weft::finish_stores", {})}), stores = false;
   }
   return stores;

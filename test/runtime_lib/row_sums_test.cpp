@@ -34,16 +34,21 @@ TEST_CASE("an element of a row that is summed is computed once") {
 
 TEST_CASE_TEMPLATE("rows stored past the caches, from any element to any", T, float, double) {
   constexpr int64_t kCount = 400;
-  alignas(64) T row[kCount];
+  alignas(64) T memory[kCount + 7];
   int wrong = 0;
-  for (int64_t first : {0, 1, 4, 16, 31})
-    for (int64_t last = first; last <= kCount; last += 1 + last % 7) {
-      std::fill_n(row, kCount, T(-1));
-      std::thread([&] {
-        weft::store_past_caches(row, first, last, [](int64_t c) { return T(2 * c); });
-        weft::finish_stores();
-      }).join();
-      for (int64_t c = 0; c < kCount; ++c) wrong += row[c] != (c < first || c >= last ? T(-1) : T(2 * c));
-    }
+  for (int64_t before : {0, 1, 7})  // elements between the start of a line and that of the row
+    for (int64_t first : {0, 1, 4, 16, 31})
+      for (int64_t last = first; last <= kCount; last += 1 + last % 7) {
+        T* const row = memory + before;
+        std::fill_n(memory, kCount + 7, T(-1));
+        std::vector<int> times(kCount, 0);
+        std::thread([&] {
+          weft::store_past_caches(row, first, last, [&](int64_t c) { return T(2 * c) + T(times[size_t(c)]++); });
+          weft::finish_stores();
+        }).join();
+        for (int64_t c = -before; c < kCount + 7 - before; ++c)
+          wrong += row[c] != (c < first || c >= last ? T(-1) : T(2 * c));
+        for (int64_t c = 0; c < kCount; ++c) wrong += times[size_t(c)] != (c >= first && c < last);
+      }
   CHECK(wrong == 0);
 }

@@ -33,8 +33,15 @@ template <class T, class Element>
 [[gnu::always_inline]] inline void store_past_caches(T* row, int64_t first, int64_t last, const Element& element) {
   using Row = detail::RowVectors<T>;
   constexpr int64_t kLanes = Row::kLanes, kBlock = Row::kBlock;
-  int64_t c = first;
-  if (reinterpret_cast<uintptr_t>(row + first) % detail::kVectorBytes == 0)
+  constexpr int64_t kLineBytes = 64, kLine = kLineBytes / int64_t(sizeof(T));
+  // Up to the next line as usual: of a line that two threads share, each would write its part to memory by itself.
+  const uintptr_t address = reinterpret_cast<uintptr_t>(row + first);
+  const int64_t into_line = int64_t(address % kLineBytes / sizeof(T));
+  const int64_t next_line = into_line == 0 ? first : first + kLine - into_line;
+#pragma omp simd
+  for (int64_t before = first; before < (next_line < last ? next_line : last); ++before) row[before] = element(before);
+  int64_t c = next_line;
+  if (address % sizeof(T) == 0)  // else no vector may begin anywhere
     for (; c + kBlock * kLanes <= last; c += kBlock * kLanes) {
       typename Row::Vector block[kBlock];
       Row::take(block, c, element);

@@ -200,6 +200,11 @@ using ScalarFn = double (*)(const double* operands, const Op& op);
 /// The same on integers and bool, exact; `dtype` is the first operand's.
 using IntFn = int64_t (*)(const int64_t* operands, const Op& op, DType dtype);
 
+class Term;
+struct BackwardStep;
+/// The derivatives of a number by the operands of an op, from that by its result (ir/ops/gradient.h).
+using GradientFn = std::vector<std::optional<Term>> (*)(const BackwardStep& step);
+
 /// A question about one op: of a record with `decompose`, whether it needs none (Max of two operands, MatMul of
 /// matrices); of one with `linear`, whether it holds (Cast between floats, Pad with 0).
 using QuestionFn = bool (*)(const OpView& op);
@@ -236,6 +241,7 @@ struct OpDef {
   /// Operand groups in each of which the op is linear (L6): Add {{0, 1}}, MatMul {{0}, {1}}; {{-1}}: all together.
   std::vector<std::vector<int>> linear = {};
   QuestionFn is_linear = nullptr;  // null: always as `linear` says
+  GradientFn gradient = nullptr;   // null: that of its parts where it has some, else it cannot be differentiated
   /// Pointwise: expression in C++ on scalars of the compute type; $0, $1 operands (read several times), $T the compute
   /// type (float for f16 and bf16, else the type of the first operand that is not bool), $R the result's element type,
   /// $name an attribute as a literal. Functions of weft/math.h by name.

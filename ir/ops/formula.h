@@ -63,6 +63,7 @@ WEFT_TERM_OPERATOR(==, Equal)
 #undef WEFT_TERM_OPERATOR
 inline Term operator&&(Term a, Term b) { return a.apply(OpKind::And, b); }
 inline Term operator-(double a, Term b) { return b.scalar(a) - b; }
+inline Term operator-(Term a) { return a.apply(OpKind::Neg); }
 
 /// start, start + step, ... of `count` elements, along dimension `axis` of `ndim`; the other dimensions have extent 1.
 Term positions(Builder& build, DType dtype, int64_t count, int axis, int ndim, double step = 1, double start = 0);

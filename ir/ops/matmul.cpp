@@ -4,6 +4,8 @@
 // by columns y is sliced, with w sliced by rows over k each rank's y is a partial sum.
 #include "ir/ops/matmul.h"
 
+#include "ir/ops/gradient.h"
+
 namespace weftc {
 
 /// The dims in front of the matrix; none for a vector.
@@ -122,6 +124,13 @@ static std::vector<ValueId> decompose_matmul(Builder& build, const OpView& op) {
   return {build.reshape(build.op(OpKind::MatMul, {a, b}), result)};
 }
 
+/// The matrices' transposes.
+static Term turned(const Term& matrices) {
+  std::vector<int64_t> order = range_of(0, static_cast<int64_t>(matrices.dims().size()));
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return matrices.transpose(order);
+}
+
 const OpDef kMatMul{
     .kind = OpKind::MatMul,
     .name = "MatMul",
@@ -132,6 +141,7 @@ const OpDef kMatMul{
     .infer = infer_matmul,
     .factors = factors_matmul,
     .linear = {{0}, {1}},
+    .gradient = WEFT_GRADIENT({product(g, turned(x1)), product(turned(x), g)}),
     .eval = eval_matmul,
     .decompose = decompose_matmul,
     .is_primitive = [](const OpView& op) { return op.type(0).ndim() > 1 && op.type(1).ndim() > 1; },

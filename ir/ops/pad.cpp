@@ -6,6 +6,7 @@
 //   Pad of mode edge (x f32[8], [3, -2])         ->  Pad of mode edge (Pad(x, [0, -2]), [3, 0])
 #include <algorithm>
 
+#include "ir/ops/gradient.h"
 #include "ir/ops/relations.h"
 #include "ir/ops/view.h"
 
@@ -209,6 +210,13 @@ static bool is_view(const OpView& op) {
 
 /// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut. Integers are filled
 /// with `whole`, which holds 64 bits where `value` has 53.
+/// What was added is cut off, and what was cut off is 0. Only a constant is a view of its own.
+static Derivatives gradient_of_pad(const BackwardStep& s) {
+  std::vector<int64_t> pads = s.op.ints("pads");
+  for (int64_t& pad : pads) pad = -pad;
+  return {Term(s.build, s.build.op(OpKind::Pad, {s.g.value()}, {{"pads", pads}}))};
+}
+
 const OpDef kPad{.kind = OpKind::Pad,
                  .name = "Pad",
                  .onnx = {"Pad", 2},
@@ -228,6 +236,7 @@ const OpDef kPad{.kind = OpKind::Pad,
                  .relate = relate_pad,
                  .linear = {{0}},
                  .is_linear = [](const OpView& op) { return repeats_elements(op) || real_of(op.op(), "value") == 0; },
+                 .gradient = gradient_of_pad,
                  .eval = eval_pad,
                  .decompose = decompose_pad,
                  .is_primitive = is_view,

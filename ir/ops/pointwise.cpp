@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+#include "ir/ops/gradient.h"
 #include "ir/ops/strings/casts.h"
 
 namespace weftc {
@@ -50,13 +51,17 @@ OpDef pointwise(Row row, int inputs, InferFn infer) {
 /// The arities and rules of types: `compare` and `test` give bool, `logical` takes bool, `bits` takes integers.
 OpDef unary(Row row) { return pointwise(std::move(row), 1, infer_arithmetic); }
 OpDef binary(Row row) { return pointwise(std::move(row), 2, infer_arithmetic); }
-OpDef compare(Row row) { return pointwise(std::move(row), 2, infer_compare); }
-OpDef test(Row row) { return pointwise(std::move(row), 1, infer_compare); }
-OpDef logical(Row row, int inputs) { return pointwise(std::move(row), inputs, infer_logical); }
-OpDef bits(Row row, int inputs) { return pointwise(std::move(row), inputs, infer_bits); }
+OpDef without_gradient(OpDef def) {
+  def.gradient = no_gradient;
+  return def;
+}
+OpDef compare(Row row) { return without_gradient(pointwise(std::move(row), 2, infer_compare)); }
+OpDef test(Row row) { return without_gradient(pointwise(std::move(row), 1, infer_compare)); }
+OpDef logical(Row row, int inputs) { return without_gradient(pointwise(std::move(row), inputs, infer_logical)); }
+OpDef bits(Row row, int inputs) { return without_gradient(pointwise(std::move(row), inputs, infer_bits)); }
 
-/// The next three set what a row does not say by default: the cost of an element (ScalarCost), and in which
-/// operands the op is linear (L6).
+/// The next four set what a row does not say by default: the cost of an element (ScalarCost), in which operands the op
+/// is linear (L6), and its gradient.
 OpDef moderate(OpDef def) {
   def.cost = ScalarCost::Moderate;
   return def;
@@ -69,6 +74,11 @@ OpDef function(OpDef def) {
 
 OpDef linear(OpDef def, std::vector<std::vector<int>> groups) {
   def.linear = std::move(groups);
+  return def;
+}
+
+OpDef derived(OpDef def, GradientFn gradient) {
+  def.gradient = gradient;
   return def;
 }
 
@@ -107,6 +117,33 @@ std::optional<double> simple_exponent(const OpView& op) {
   return simple ? std::optional(exponent) : std::nullopt;
 }
 
+/// By the base nothing where the exponent is 0, by the exponent nothing where the base is and the exponent is not
+/// negative: 0 * inf would be NaN.
+Derivatives gradient_of_power(const BackwardStep& s) {
+  const Term x = s.in(0), exponent = s.in(1).cast(s.g.dtype()), zero = s.zero();
+  const Term by_base = (exponent == 0).choose(zero, s.g * exponent * x.apply(OpKind::Pow, exponent - 1));
+  if (!is_float(s.in(1).dtype())) return {by_base};
+  const Term by_exponent = (x == 0 && exponent >= 0).choose(zero, s.g * s.out() * x.apply(OpKind::Log));
+  return {by_base, by_exponent.cast(s.in(1).dtype())};
+}
+
+/// x * tanh(softplus(x))
+Derivatives gradient_of_mish(const BackwardStep& s) {
+  const Term x = s.in(0), t = x.apply(OpKind::Softplus).apply(OpKind::Tanh);
+  return {s.g * (t + x * x.apply(OpKind::Sigmoid) * (1 - t * t))};
+}
+
+/// x * sigmoid(alpha * x)
+Derivatives gradient_of_swish(const BackwardStep& s) {
+  const Term scaled = s.in(0) * s.real("alpha"), gate = scaled.apply(OpKind::Sigmoid);
+  return {s.g * (gate + scaled * gate * (1 - gate))};
+}
+
+/// What the larger of two has of g: equal ones share, and NaN gives all to both.
+Term share(const Term& g, const Term& larger, const Term& smaller) {
+  return (larger == smaller).choose(g * 0.5, (larger < smaller).choose(g.scalar(0), g));
+}
+
 /// A power by a simple exponent as products, a root or a reciprocal: std::pow is a library function.
 std::vector<ValueId> decompose_power(Builder& build, const OpView& op) {
   const double exponent = *simple_exponent(op);
@@ -143,6 +180,7 @@ OpDef power() {
                          WHOLE(int_power(x[0], x[1]))},
                         2, infer_power);
   def.cost = ScalarCost::Function;
+  def.gradient = gradient_of_power;
   def.decompose = decompose_power;
   def.is_primitive = [](const OpView& op) { return !simple_exponent(op); };
   return def;
@@ -214,6 +252,7 @@ OpDef cast() {
   def.decompose = decompose_cast;
   def.is_primitive = is_plain_cast;
   def.eval = eval_cast;
+  def.gradient = WEFT_GRADIENT({g.cast(x.dtype())});
   def.linear = {{0}};
   def.is_linear = [](const OpView& op) {
     return is_float(op.type(0).dtype) && is_float(dtype_of_attr(int_of(op.op(), "to")));
@@ -241,6 +280,7 @@ OpDef modulo() {
                          {{"fmod", AttrType::Int, 0}}},
                         2, infer_modulo);
   def.cost = ScalarCost::Moderate;
+  def.gradient = WEFT_GRADIENT({g, -(g * (x / x1).apply(OpKind::Sign) * (x / x1).apply(OpKind::Abs).floor())});
   return def;
 }
 
@@ -258,6 +298,7 @@ OpDef division() {
                       WHOLE(int_divide(x[0], x[1], dtype))});
   def.cost = ScalarCost::Moderate;
   def.linear = {{0}};
+  def.gradient = WEFT_GRADIENT({g / x1, -(g * y / x1)});
   def.is_linear = is_float_division;
   return def;
 }
@@ -265,29 +306,42 @@ OpDef division() {
 }  // namespace
 
 // Arithmetic.
-const OpDef kAdd =
-    linear(binary({OpKind::Add, "Add", "$0 + $1", REAL(x[0] + x[1]), nullptr, WHOLE(int_add(x[0], x[1]))}), {{0, 1}});
-const OpDef kSub = linear(
-    binary({OpKind::Sub, "Sub", "$0 - $1", REAL(x[0] - x[1]), nullptr, WHOLE(int_subtract(x[0], x[1]))}), {{0, 1}});
-const OpDef kMul = linear(
-    binary({OpKind::Mul, "Mul", "$0 * $1", REAL(x[0] * x[1]), nullptr, WHOLE(int_multiply(x[0], x[1]))}), {{0}, {1}});
+const OpDef kAdd = derived(
+    linear(binary({OpKind::Add, "Add", "$0 + $1", REAL(x[0] + x[1]), nullptr, WHOLE(int_add(x[0], x[1]))}), {{0, 1}}),
+    WEFT_GRADIENT({g, g}));
+const OpDef kSub =
+    derived(linear(binary({OpKind::Sub, "Sub", "$0 - $1", REAL(x[0] - x[1]), nullptr, WHOLE(int_subtract(x[0], x[1]))}),
+                   {{0, 1}}),
+            WEFT_GRADIENT({g, -g}));
+const OpDef kMul =
+    derived(linear(binary({OpKind::Mul, "Mul", "$0 * $1", REAL(x[0] * x[1]), nullptr, WHOLE(int_multiply(x[0], x[1]))}),
+                   {{0}, {1}}),
+            WEFT_GRADIENT({(g * x1), (g * x)}));
 const OpDef kNeg =
-    linear(unary({OpKind::Neg, "Neg", "-($0)", REAL(-x[0]), nullptr, WHOLE(int_subtract(0, x[0]))}), {{0}});
+    derived(linear(unary({OpKind::Neg, "Neg", "-($0)", REAL(-x[0]), nullptr, WHOLE(int_subtract(0, x[0]))}), {{0}}),
+            WEFT_GRADIENT({-g}));
 const OpDef kDiv = division();
 const OpDef kMod = modulo();
 const OpDef kPow = power();
 const OpDef kMax =
-    moderate(variadic(binary({OpKind::Max, "Max", "weft::maximum<$T>($0, $1)", REAL(real_max(x[0], x[1])), nullptr,
-                              WHOLE(int_less(x[0], x[1], dtype) ? x[1] : x[0])})));
+    derived(moderate(variadic(binary({OpKind::Max, "Max", "weft::maximum<$T>($0, $1)", REAL(real_max(x[0], x[1])),
+                                      nullptr, WHOLE(int_less(x[0], x[1], dtype) ? x[1] : x[0])}))),
+            WEFT_GRADIENT({share(g, x, x1), share(g, x1, x)}));
 const OpDef kMin =
-    moderate(variadic(binary({OpKind::Min, "Min", "weft::minimum<$T>($0, $1)", REAL(real_min(x[0], x[1])), nullptr,
-                              WHOLE(int_less(x[1], x[0], dtype) ? x[1] : x[0])})));
-const OpDef kAbs = unary({OpKind::Abs, "Abs", "std::fabs($0)", REAL(std::fabs(x[0])), "$0 < $T(0) ? $T(0) - $0 : $0",
-                          WHOLE(x[0] < 0 && dtype != DType::U64 ? int_subtract(0, x[0]) : x[0])});
-const OpDef kSign = unary({OpKind::Sign, "Sign", "$T(($0 > $T(0)) - ($0 < $T(0)))", REAL((x[0] > 0) - (x[0] < 0)),
-                           nullptr, WHOLE(int_less(0, x[0], dtype) - int_less(x[0], 0, dtype))});
-const OpDef kReciprocal = moderate(unary({OpKind::Reciprocal, "Reciprocal", "$T(1) / $0", REAL(1 / x[0])}));
-const OpDef kSqrt = moderate(unary({OpKind::Sqrt, "Sqrt", "std::sqrt($0)", REAL(std::sqrt(x[0]))}));
+    derived(moderate(variadic(binary({OpKind::Min, "Min", "weft::minimum<$T>($0, $1)", REAL(real_min(x[0], x[1])),
+                                      nullptr, WHOLE(int_less(x[1], x[0], dtype) ? x[1] : x[0])}))),
+            WEFT_GRADIENT({share(g, x1, x), share(g, x, x1)}));
+const OpDef kAbs =
+    derived(unary({OpKind::Abs, "Abs", "std::fabs($0)", REAL(std::fabs(x[0])), "$0 < $T(0) ? $T(0) - $0 : $0",
+                   WHOLE(x[0] < 0 && dtype != DType::U64 ? int_subtract(0, x[0]) : x[0])}),
+            WEFT_GRADIENT({g * x.apply(OpKind::Sign)}));
+const OpDef kSign =
+    without_gradient(unary({OpKind::Sign, "Sign", "$T(($0 > $T(0)) - ($0 < $T(0)))", REAL((x[0] > 0) - (x[0] < 0)),
+                            nullptr, WHOLE(int_less(0, x[0], dtype) - int_less(x[0], 0, dtype))}));
+const OpDef kReciprocal = derived(moderate(unary({OpKind::Reciprocal, "Reciprocal", "$T(1) / $0", REAL(1 / x[0])})),
+                                  WEFT_GRADIENT({-(g * y * y)}));
+const OpDef kSqrt = derived(moderate(unary({OpKind::Sqrt, "Sqrt", "std::sqrt($0)", REAL(std::sqrt(x[0]))})),
+                            WEFT_GRADIENT({g / (y * 2)}));
 const OpDef kIdentity = identity();
 const OpDef kNameLength = name_length();
 const OpDef kCast = cast();
@@ -295,63 +349,90 @@ const OpDef kRoundedCast = rounded_cast();
 const OpDef kSaturate = saturate();
 
 // Rounding. Round goes to the nearest even integer.
-const OpDef kCeil = unary({OpKind::Ceil, "Ceil", "std::ceil($0)", REAL(std::ceil(x[0]))});
-const OpDef kFloor = unary({OpKind::Floor, "Floor", "std::floor($0)", REAL(std::floor(x[0]))});
-const OpDef kRound = unary({OpKind::Round, "Round", "std::nearbyint($0)", REAL(std::nearbyint(x[0]))});
+const OpDef kCeil = without_gradient(unary({OpKind::Ceil, "Ceil", "std::ceil($0)", REAL(std::ceil(x[0]))}));
+const OpDef kFloor = without_gradient(unary({OpKind::Floor, "Floor", "std::floor($0)", REAL(std::floor(x[0]))}));
+const OpDef kRound =
+    without_gradient(unary({OpKind::Round, "Round", "std::nearbyint($0)", REAL(std::nearbyint(x[0]))}));
 
 // Exponential and trigonometric functions.
-const OpDef kExp = function(unary({OpKind::Exp, "Exp", "weft::exp($0)", REAL(std::exp(x[0]))}));
-const OpDef kLog = function(unary({OpKind::Log, "Log", "weft::log($0)", REAL(std::log(x[0]))}));
-const OpDef kErf = function(unary({OpKind::Erf, "Erf", "weft::erf($0)", REAL(std::erf(x[0]))}));
-const OpDef kSin = function(unary({OpKind::Sin, "Sin", "weft::sin($0)", REAL(std::sin(x[0]))}));
-const OpDef kCos = function(unary({OpKind::Cos, "Cos", "weft::cos($0)", REAL(std::cos(x[0]))}));
-const OpDef kTan = function(unary({OpKind::Tan, "Tan", "weft::tan($0)", REAL(std::tan(x[0]))}));
-const OpDef kAsin = function(unary({OpKind::Asin, "Asin", "weft::asin($0)", REAL(std::asin(x[0]))}));
-const OpDef kAcos = function(unary({OpKind::Acos, "Acos", "weft::acos($0)", REAL(std::acos(x[0]))}));
-const OpDef kAtan = function(unary({OpKind::Atan, "Atan", "weft::atan($0)", REAL(std::atan(x[0]))}));
-const OpDef kSinh = function(unary({OpKind::Sinh, "Sinh", "weft::sinh($0)", REAL(std::sinh(x[0]))}));
-const OpDef kCosh = function(unary({OpKind::Cosh, "Cosh", "weft::cosh($0)", REAL(std::cosh(x[0]))}));
-const OpDef kTanh = function(unary({OpKind::Tanh, "Tanh", "weft::tanh($0)", REAL(std::tanh(x[0]))}));
-const OpDef kAsinh = function(unary({OpKind::Asinh, "Asinh", "weft::asinh($0)", REAL(std::asinh(x[0]))}));
-const OpDef kAcosh = function(unary({OpKind::Acosh, "Acosh", "weft::acosh($0)", REAL(std::acosh(x[0]))}));
-const OpDef kAtanh = function(unary({OpKind::Atanh, "Atanh", "weft::atanh($0)", REAL(std::atanh(x[0]))}));
+const OpDef kExp =
+    derived(function(unary({OpKind::Exp, "Exp", "weft::exp($0)", REAL(std::exp(x[0]))})), WEFT_GRADIENT({g * y}));
+const OpDef kLog =
+    derived(function(unary({OpKind::Log, "Log", "weft::log($0)", REAL(std::log(x[0]))})), WEFT_GRADIENT({g / x}));
+const OpDef kErf = derived(function(unary({OpKind::Erf, "Erf", "weft::erf($0)", REAL(std::erf(x[0]))})),
+                           WEFT_GRADIENT({g * 1.1283791670955126 * (-(x * x)).apply(OpKind::Exp)}));
+const OpDef kSin = derived(function(unary({OpKind::Sin, "Sin", "weft::sin($0)", REAL(std::sin(x[0]))})),
+                           WEFT_GRADIENT({g * x.apply(OpKind::Cos)}));
+const OpDef kCos = derived(function(unary({OpKind::Cos, "Cos", "weft::cos($0)", REAL(std::cos(x[0]))})),
+                           WEFT_GRADIENT({-(g * x.apply(OpKind::Sin))}));
+const OpDef kTan = derived(function(unary({OpKind::Tan, "Tan", "weft::tan($0)", REAL(std::tan(x[0]))})),
+                           WEFT_GRADIENT({g * (y * y + 1)}));
+const OpDef kAsin = derived(function(unary({OpKind::Asin, "Asin", "weft::asin($0)", REAL(std::asin(x[0]))})),
+                            WEFT_GRADIENT({g / (1 - x * x).apply(OpKind::Sqrt)}));
+const OpDef kAcos = derived(function(unary({OpKind::Acos, "Acos", "weft::acos($0)", REAL(std::acos(x[0]))})),
+                            WEFT_GRADIENT({-(g / (1 - x * x).apply(OpKind::Sqrt))}));
+const OpDef kAtan = derived(function(unary({OpKind::Atan, "Atan", "weft::atan($0)", REAL(std::atan(x[0]))})),
+                            WEFT_GRADIENT({g / (x * x + 1)}));
+const OpDef kSinh = derived(function(unary({OpKind::Sinh, "Sinh", "weft::sinh($0)", REAL(std::sinh(x[0]))})),
+                            WEFT_GRADIENT({g * x.apply(OpKind::Cosh)}));
+const OpDef kCosh = derived(function(unary({OpKind::Cosh, "Cosh", "weft::cosh($0)", REAL(std::cosh(x[0]))})),
+                            WEFT_GRADIENT({g * x.apply(OpKind::Sinh)}));
+const OpDef kTanh = derived(function(unary({OpKind::Tanh, "Tanh", "weft::tanh($0)", REAL(std::tanh(x[0]))})),
+                            WEFT_GRADIENT({g * (1 - y * y)}));
+const OpDef kAsinh = derived(function(unary({OpKind::Asinh, "Asinh", "weft::asinh($0)", REAL(std::asinh(x[0]))})),
+                             WEFT_GRADIENT({g / (x * x + 1).apply(OpKind::Sqrt)}));
+const OpDef kAcosh = derived(function(unary({OpKind::Acosh, "Acosh", "weft::acosh($0)", REAL(std::acosh(x[0]))})),
+                             WEFT_GRADIENT({g / (x * x - 1).apply(OpKind::Sqrt)}));
+const OpDef kAtanh = derived(function(unary({OpKind::Atanh, "Atanh", "weft::atanh($0)", REAL(std::atanh(x[0]))})),
+                             WEFT_GRADIENT({g / (1 - x * x)}));
 
 // Activations.
-const OpDef kRelu = unary({OpKind::Relu, "Relu", "weft::maximum<$T>($0, $T(0))", REAL(x[0] < 0 ? 0 : x[0]), nullptr,
-                           WHOLE(x[0] < 0 && dtype != DType::U64 ? 0 : x[0])});
+const OpDef kRelu = derived(unary({OpKind::Relu, "Relu", "weft::maximum<$T>($0, $T(0))", REAL(x[0] < 0 ? 0 : x[0]),
+                                   nullptr, WHOLE(x[0] < 0 && dtype != DType::U64 ? 0 : x[0])}),
+                            WEFT_GRADIENT({(y <= 0).choose(s.zero(), g)}));
 const OpDef kSigmoid =
-    function(unary({OpKind::Sigmoid, "Sigmoid", "weft::sigmoid($0)", REAL(1 / (1 + std::exp(-x[0])))}));
-const OpDef kSoftplus = function(unary({OpKind::Softplus, "Softplus", "weft::softplus($0)", REAL(softplus(x[0]))}));
-const OpDef kSoftsign =
-    moderate(unary({OpKind::Softsign, "Softsign", "$0 / ($T(1) + std::fabs($0))", REAL(x[0] / (1 + std::fabs(x[0])))}));
-const OpDef kMish = function(
-    unary({OpKind::Mish, "Mish", "$0 * weft::tanh(weft::softplus($0))", REAL(x[0] * std::tanh(softplus(x[0])))}));
-const OpDef kHardSwish = moderate(unary(
-    {OpKind::HardSwish, "HardSwish", "$0 * weft::maximum<$T>(weft::minimum<$T>($0 / $T(6) + $T(0.5), $T(1)), $T(0))",
-     REAL(x[0] * real_max(0, real_min(1, x[0] / 6 + 0.5)))}));
+    derived(function(unary({OpKind::Sigmoid, "Sigmoid", "weft::sigmoid($0)", REAL(1 / (1 + std::exp(-x[0])))})),
+            WEFT_GRADIENT({g * y * (1 - y)}));
+const OpDef kSoftplus =
+    derived(function(unary({OpKind::Softplus, "Softplus", "weft::softplus($0)", REAL(softplus(x[0]))})),
+            WEFT_GRADIENT({g * x.apply(OpKind::Sigmoid)}));
+const OpDef kSoftsign = derived(
+    moderate(unary({OpKind::Softsign, "Softsign", "$0 / ($T(1) + std::fabs($0))", REAL(x[0] / (1 + std::fabs(x[0])))})),
+    WEFT_GRADIENT({g / ((x.apply(OpKind::Abs) + 1) * (x.apply(OpKind::Abs) + 1))}));
+const OpDef kMish = derived(function(unary({OpKind::Mish, "Mish", "$0 * weft::tanh(weft::softplus($0))",
+                                            REAL(x[0] * std::tanh(softplus(x[0])))})),
+                            gradient_of_mish);
+const OpDef kHardSwish =
+    derived(moderate(unary({OpKind::HardSwish, "HardSwish",
+                            "$0 * weft::maximum<$T>(weft::minimum<$T>($0 / $T(6) + $T(0.5), $T(1)), $T(0))",
+                            REAL(x[0] * real_max(0, real_min(1, x[0] / 6 + 0.5)))})),
+            WEFT_GRADIENT({(x > -3).choose((x < 3).choose(g * (x / 3 + 0.5), g), s.zero())}));
 const OpDef kHardSigmoid =
-    moderate(unary({OpKind::HardSigmoid,
-                    "HardSigmoid",
-                    "weft::maximum<$T>(weft::minimum<$T>($T($alpha) * $0 + $T($beta), $T(1)), $T(0))",
-                    REAL(real_max(0, real_min(1, real_of(op, "alpha") * x[0] + real_of(op, "beta")))),
-                    nullptr,
-                    nullptr,
-                    {{"alpha", AttrType::Real, 0.2}, {"beta", AttrType::Real, 0.5}}}));
-const OpDef kSwish = function(unary({OpKind::Swish,
-                                     "Swish",
-                                     "$0 * weft::sigmoid($T($alpha) * $0)",
-                                     REAL(x[0] / (1 + std::exp(-real_of(op, "alpha") * x[0]))),
-                                     nullptr,
-                                     nullptr,
-                                     {{"alpha", AttrType::Real, 1.0}}}));
-const OpDef kElu = function(unary({OpKind::Elu,
-                                   "Elu",
-                                   "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1))",
-                                   REAL(elu(x[0], real_of(op, "alpha"))),
-                                   nullptr,
-                                   nullptr,
-                                   {{"alpha", AttrType::Real, 1.0}}}));
-const OpDef kCelu =
+    derived(moderate(unary({OpKind::HardSigmoid,
+                            "HardSigmoid",
+                            "weft::maximum<$T>(weft::minimum<$T>($T($alpha) * $0 + $T($beta), $T(1)), $T(0))",
+                            REAL(real_max(0, real_min(1, real_of(op, "alpha") * x[0] + real_of(op, "beta")))),
+                            nullptr,
+                            nullptr,
+                            {{"alpha", AttrType::Real, 0.2}, {"beta", AttrType::Real, 0.5}}})),
+            WEFT_GRADIENT({(y > 0 && y < 1).choose(g * s.real("alpha"), s.zero())}));
+const OpDef kSwish = derived(function(unary({OpKind::Swish,
+                                             "Swish",
+                                             "$0 * weft::sigmoid($T($alpha) * $0)",
+                                             REAL(x[0] / (1 + std::exp(-real_of(op, "alpha") * x[0]))),
+                                             nullptr,
+                                             nullptr,
+                                             {{"alpha", AttrType::Real, 1.0}}})),
+                             gradient_of_swish);
+const OpDef kElu = derived(function(unary({OpKind::Elu,
+                                           "Elu",
+                                           "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1))",
+                                           REAL(elu(x[0], real_of(op, "alpha"))),
+                                           nullptr,
+                                           nullptr,
+                                           {{"alpha", AttrType::Real, 1.0}}})),
+                           WEFT_GRADIENT({(x > 0).choose(g, (y + s.real("alpha")) * g)}));
+const OpDef kCelu = derived(
     function(pointwise({OpKind::Celu,
                         "Celu",
                         "$0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0 / $T($alpha)) - $T(1))",
@@ -359,40 +440,49 @@ const OpDef kCelu =
                         nullptr,
                         nullptr,
                         {{"alpha", AttrType::Real, 1.0}}},
-                       1, infer_celu));
-const OpDef kSelu = function(unary(
-    {OpKind::Selu,
-     "Selu",
-     "$T($gamma) * ($0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1)))",
-     REAL(real_of(op, "gamma") * elu(x[0], real_of(op, "alpha"))),
-     nullptr,
-     nullptr,
-     {{"alpha", AttrType::Real, 1.67326319217681884765625}, {"gamma", AttrType::Real, 1.05070102214813232421875}}}));
-const OpDef kLeakyRelu = unary({OpKind::LeakyRelu,
-                                "LeakyRelu",
-                                "$0 < $T(0) ? $T($alpha) * $0 : $0",
-                                REAL(x[0] < 0 ? real_of(op, "alpha") * x[0] : x[0]),
-                                nullptr,
-                                nullptr,
-                                {{"alpha", AttrType::Real, 0.01}}});
-const OpDef kPRelu = binary({OpKind::PRelu, "PRelu", "$0 < $T(0) ? $1 * $0 : $0", REAL(x[0] < 0 ? x[1] * x[0] : x[0]),
-                             nullptr, WHOLE(int_less(x[0], 0, dtype) ? int_multiply(x[1], x[0]) : x[0])});
-const OpDef kThresholdedRelu = unary({OpKind::ThresholdedRelu,
-                                      "ThresholdedRelu",
-                                      "$0 > $T($alpha) ? $0 : $T(0)",
-                                      REAL(x[0] > real_of(op, "alpha") ? x[0] : 0),
-                                      nullptr,
-                                      nullptr,
-                                      {{"alpha", AttrType::Real, 1.0}}});
-const OpDef kShrink = unary({OpKind::Shrink,
-                             "Shrink",
-                             "$0 < -$T($lambd) ? $0 + $T($bias) : $0 > $T($lambd) ? $0 - $T($bias) : $T(0)",
-                             REAL(x[0]<-real_of(op, "lambd") ? x[0] + real_of(op, "bias") : x[0]> real_of(op, "lambd")
-                                      ? x[0] - real_of(op, "bias")
-                                      : 0),
-                             nullptr,
-                             nullptr,
-                             {{"bias", AttrType::Real, 0.0}, {"lambd", AttrType::Real, 0.5}}});
+                       1, infer_celu)),
+    WEFT_GRADIENT({(x > 0).choose(g, (x / s.real("alpha")).apply(OpKind::Exp) * g)}));
+const OpDef kSelu =
+    derived(function(unary({OpKind::Selu,
+                            "Selu",
+                            "$T($gamma) * ($0 > $T(0) ? $0 : $T($alpha) * (weft::exp($0) - $T(1)))",
+                            REAL(real_of(op, "gamma") * elu(x[0], real_of(op, "alpha"))),
+                            nullptr,
+                            nullptr,
+                            {{"alpha", AttrType::Real, 1.67326319217681884765625},
+                             {"gamma", AttrType::Real, 1.05070102214813232421875}}})),
+            WEFT_GRADIENT({(x > 0).choose(g * s.real("gamma"), (y + s.real("gamma") * s.real("alpha")) * g)}));
+const OpDef kLeakyRelu = derived(unary({OpKind::LeakyRelu,
+                                        "LeakyRelu",
+                                        "$0 < $T(0) ? $T($alpha) * $0 : $0",
+                                        REAL(x[0] < 0 ? real_of(op, "alpha") * x[0] : x[0]),
+                                        nullptr,
+                                        nullptr,
+                                        {{"alpha", AttrType::Real, 0.01}}}),
+                                 WEFT_GRADIENT({(x > 0).choose(g, (g * s.real("alpha")))}));
+const OpDef kPRelu =
+    derived(binary({OpKind::PRelu, "PRelu", "$0 < $T(0) ? $1 * $0 : $0", REAL(x[0] < 0 ? x[1] * x[0] : x[0]), nullptr,
+                    WHOLE(int_less(x[0], 0, dtype) ? int_multiply(x[1], x[0]) : x[0])}),
+            WEFT_GRADIENT({(x > 0).choose(g, (g * x1)), (x > 0).choose(s.zero(), (g * x))}));
+const OpDef kThresholdedRelu = derived(unary({OpKind::ThresholdedRelu,
+                                              "ThresholdedRelu",
+                                              "$0 > $T($alpha) ? $0 : $T(0)",
+                                              REAL(x[0] > real_of(op, "alpha") ? x[0] : 0),
+                                              nullptr,
+                                              nullptr,
+                                              {{"alpha", AttrType::Real, 1.0}}}),
+                                       WEFT_GRADIENT({(x > s.real("alpha")).choose(g, s.zero())}));
+const OpDef kShrink =
+    derived(unary({OpKind::Shrink,
+                   "Shrink",
+                   "$0 < -$T($lambd) ? $0 + $T($bias) : $0 > $T($lambd) ? $0 - $T($bias) : $T(0)",
+                   REAL(x[0]<-real_of(op, "lambd") ? x[0] + real_of(op, "bias") : x[0]> real_of(op, "lambd")
+                            ? x[0] - real_of(op, "bias")
+                            : 0),
+                   nullptr,
+                   nullptr,
+                   {{"bias", AttrType::Real, 0.0}, {"lambd", AttrType::Real, 0.5}}}),
+            WEFT_GRADIENT({(x.apply(OpKind::Abs) > s.real("lambd")).choose(g, s.zero())}));
 
 // Comparisons and tests.
 const OpDef kEqual =
@@ -423,9 +513,11 @@ const OpDef kBitwiseAnd = bits({OpKind::BitwiseAnd, "BitwiseAnd", "$0 & $1", nul
 const OpDef kBitwiseOr = bits({OpKind::BitwiseOr, "BitwiseOr", "$0 | $1", nullptr, nullptr, WHOLE(x[0] | x[1])}, 2);
 const OpDef kBitwiseXor = bits({OpKind::BitwiseXor, "BitwiseXor", "$0 ^ $1", nullptr, nullptr, WHOLE(x[0] ^ x[1])}, 2);
 const OpDef kBitwiseNot = bits({OpKind::BitwiseNot, "BitwiseNot", "~($0)", nullptr, nullptr, WHOLE(~x[0])}, 1);
-const OpDef kWhere = strings(linear(pointwise({OpKind::Where, "Where", "$0 ? $1 : $2", REAL(x[0] != 0 ? x[1] : x[2]),
-                                               nullptr, WHOLE(x[0] ? x[1] : x[2])},
-                                              3, infer_select),
-                                    {{1, 2}}));
+const OpDef kWhere =
+    derived(strings(linear(pointwise({OpKind::Where, "Where", "$0 ? $1 : $2", REAL(x[0] != 0 ? x[1] : x[2]), nullptr,
+                                      WHOLE(x[0] ? x[1] : x[2])},
+                                     3, infer_select),
+                           {{1, 2}})),
+            WEFT_GRADIENT({std::nullopt, x.choose(g, s.zero()), x.choose(s.zero(), g)}));
 
 }  // namespace weftc

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/ops/gradient.h"
+
 namespace weftc {
 
 std::optional<std::vector<int64_t>> reduced_axes(const OpView& op) {
@@ -154,6 +156,43 @@ static void eval_reduction(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// What a reduction gave, or has of g, with extent 1 where it has taken dimensions away.
+static Term with_reduced(const BackwardStep& s, const Term& reduced) {
+  Dims dims = s.in(0).dims();
+  for (const int64_t axis : s.op.ints("axes")) dims[static_cast<size_t>(axis)] = 1;
+  return reduced.reshape(dims);
+}
+
+static Derivatives gradient_of_sum(const BackwardStep& s) { return {with_reduced(s, s.g).expand(s.in(0).dims())}; }
+
+/// Equal largest elements share.
+static Derivatives gradient_of_extreme(const BackwardStep& s) {
+  const Term chosen = (s.in(0) == with_reduced(s, s.out())).cast(s.g.dtype());
+  const Term shared = chosen / chosen.reduce(OpKind::ReduceSum, s.op.ints("axes"), true);
+  return {shared * with_reduced(s, s.g)};
+}
+
+/// The product of the other elements: where one is 0, that one alone has a derivative, and none where several are.
+static Derivatives gradient_of_product(const BackwardStep& s) {
+  const std::vector<int64_t>& axes = s.op.ints("axes");
+  const Term x = s.in(0), is_zero = x == 0, factors = is_zero.choose(s.g.scalar(1), x);
+  const Term zeros = is_zero.cast(s.g.dtype()).reduce(OpKind::ReduceSum, axes, true);
+  const Term product = factors.reduce(OpKind::ReduceProd, axes, true);
+  const Term others = (zeros == is_zero.cast(s.g.dtype())).choose(product / factors, s.zero());
+  return {others * with_reduced(s, s.g)};
+}
+
+static GradientFn gradient_of(ReduceOp reduce) {
+  switch (reduce) {
+    case ReduceOp::Sum:
+      return gradient_of_sum;
+    case ReduceOp::Prod:
+      return gradient_of_product;
+    default:
+      return gradient_of_extreme;
+  }
+}
+
 template <ReduceOp kReduce>
 static OpDef reduction(OpKind kind, const char* name) {
   OpDef def;
@@ -168,6 +207,7 @@ static OpDef reduction(OpKind kind, const char* name) {
   def.canonicalize = canonical_reduction;
   def.factors = factors_reduction<kReduce>;
   if (kReduce == ReduceOp::Sum) def.linear = {{0}};
+  def.gradient = gradient_of(kReduce);
   def.eval = eval_reduction<kReduce>;
   return def;
 }

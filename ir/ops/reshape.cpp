@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ir/base/check.h"
+#include "ir/ops/gradient.h"
 #include "ir/ops/selection.h"
 #include "ir/ops/view.h"
 
@@ -305,6 +306,7 @@ const OpDef kReshape{.kind = OpKind::Reshape,
                      .canonicalize = canonical_reshape,
                      .relate = relate_reshape,
                      .linear = {{0}},
+                     .gradient = WEFT_GRADIENT({g.reshape_to(x.shape())}),
                      .eval = copy_linear,
                      .takes_strings = true};
 

@@ -3,7 +3,7 @@
 // since a prefix needs all that is in front of it; other dimensions may be sliced.
 //
 //   x = 1 2 3 4    ->    1 3 6 10     exclusive: 0 1 3 6     reverse: 10 9 7 4     CumProd: 1 2 6 24
-#include "ir/ops/record.h"
+#include "ir/ops/gradient.h"
 
 namespace weftc {
 
@@ -85,9 +85,18 @@ static OpDef running(OpKind kind, const char* name, int since, EvalFn eval) {
 }
 
 /// A sum is linear: partial sums may pass it (L6).
+/// Each element is in all sums behind it: the running sum from the other end.
+static Derivatives gradient_of_running_sum(const BackwardStep& s) {
+  Attrs attrs = s.op.attrs;
+  for (Attr& attr : attrs)
+    if (attr.name == "reverse") attr.value = int64_t{1} - std::get<int64_t>(attr.value);
+  return {Term(s.build, s.build.op(OpKind::CumSum, {s.g.value()}, attrs))};
+}
+
 static OpDef running_sum() {
   OpDef def = running(OpKind::CumSum, "CumSum", 11, eval_running<false>);
   def.linear = {{0}};
+  def.gradient = gradient_of_running_sum;
   return def;
 }
 

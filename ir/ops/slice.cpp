@@ -6,6 +6,7 @@
 //   Slice(x f32[n], start -1, end INT64_MIN, step -1) ->  start n - 1, step -1, count n
 #include <algorithm>
 
+#include "ir/ops/gradient.h"
 #include "ir/ops/view.h"
 
 namespace weftc {
@@ -264,6 +265,14 @@ Attrs slice_of(const Dims& dims, int64_t axis, int64_t start, int64_t end) {
 
 /// Canonical: one entry of starts, ends and steps for each dimension, starts in range; an end before the first element
 /// (negative step) is INT64_MIN.
+/// What is left out has no part in the result.
+static Derivatives gradient_of_slice(const BackwardStep& s) {
+  const Dims dims = s.in(0).dims();
+  std::vector<int64_t> pads = s.op.ints("starts");
+  for (size_t d = 0; d < dims.size(); ++d) pads.push_back(dims[d] - pads[d] - s.g.dims()[d]);
+  return {Term(s.build, s.build.op(OpKind::Pad, {s.g.value()}, {{"pads", pads}}))};
+}
+
 const OpDef kSlice{.kind = OpKind::Slice,
                    .name = "Slice",
                    .onnx = {"Slice"},
@@ -280,6 +289,7 @@ const OpDef kSlice{.kind = OpKind::Slice,
                    .infer = infer_slice,
                    .canonicalize = canonical_slice,
                    .linear = {{0}},
+                   .gradient = gradient_of_slice,
                    .eval = eval_slice,
                    .decompose = decompose_slice,
                    .is_primitive = is_canonical,

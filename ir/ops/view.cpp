@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "ir/base/check.h"
+#include "ir/ops/gradient.h"
 
 namespace weftc {
 
@@ -47,6 +48,13 @@ static void eval_transpose(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+static Derivatives gradient_of_transpose(const BackwardStep& s) {
+  const std::vector<int64_t>& perm = s.op.ints("perm");
+  std::vector<int64_t> back(perm.size());
+  for (size_t d = 0; d < perm.size(); ++d) back[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
+  return {s.g.transpose(back)};
+}
+
 const OpDef kTranspose{.kind = OpKind::Transpose,
                        .name = "Transpose",
                        .onnx = {"Transpose"},
@@ -55,6 +63,7 @@ const OpDef kTranspose{.kind = OpKind::Transpose,
                        .infer = infer_transpose,
                        .canonicalize = [](Op& op, const OpView& view) { op.set("perm", *permutation(view)); },
                        .linear = {{0}},
+                       .gradient = gradient_of_transpose,
                        .eval = eval_transpose,
                        .takes_strings = true};
 
@@ -135,6 +144,7 @@ const OpDef kExpand{.kind = OpKind::Expand,
                     .canonicalize = canonical_expand,
                     .relate = relate_expand,
                     .linear = {{0}},
+                    .gradient = WEFT_GRADIENT({g}),
                     .eval = eval_expand,
                     .takes_strings = true};
 
@@ -203,6 +213,19 @@ static void eval_concat(EvalContext& context) {
 static std::vector<ValueId> only_operand(Builder&, const OpView& op) { return {op.op().inputs[0]}; }
 
 /// Along a bounded dimension the lengths add up.
+/// Each operand gets its rows.
+static Derivatives gradient_of_concat(const BackwardStep& s) {
+  const int64_t axis = s.op.integer("axis");
+  Derivatives parts;
+  int64_t first = 0;
+  for (size_t i = 0; i < s.op.inputs.size(); ++i) {
+    const int64_t count = s.in(i).dims()[static_cast<size_t>(axis)];
+    parts.push_back(s.g.slice(axis, first, first + count));
+    first += count;
+  }
+  return parts;
+}
+
 const OpDef kConcat{.kind = OpKind::Concat,
                     .name = "Concat",
                     .onnx = {"Concat", 4},
@@ -213,6 +236,7 @@ const OpDef kConcat{.kind = OpKind::Concat,
                     .canonicalize = canonical_axis,
                     .relate = relate_concat,
                     .linear = {{-1}},
+                    .gradient = gradient_of_concat,
                     .eval = eval_concat,
                     .decompose = only_operand,
                     .is_primitive = [](const OpView& op) { return op.inputs() > 1; },

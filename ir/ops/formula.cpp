@@ -1,8 +1,6 @@
 // The parts of formula.h that take more than a line.
 #include "ir/ops/formula.h"
 
-#include "ir/ops/view.h"
-
 namespace weftc {
 
 Term Term::slice(int64_t axis, int64_t first, int64_t last) const {

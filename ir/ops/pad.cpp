@@ -208,8 +208,6 @@ static bool is_view(const OpView& op) {
   return has_known_pads(op) && !(cuts && repeats_elements(op));
 }
 
-/// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut. Integers are filled
-/// with `whole`, which holds 64 bits where `value` has 53.
 /// What was added is cut off, and what was cut off is 0. Only a constant is a view of its own.
 static Derivatives gradient_of_pad(const BackwardStep& s) {
   std::vector<int64_t> pads = s.op.ints("pads");
@@ -217,6 +215,8 @@ static Derivatives gradient_of_pad(const BackwardStep& s) {
   return {Term(s.build, s.build.op(OpKind::Pad, {s.g.value()}, {{"pads", pads}}))};
 }
 
+/// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut. Integers are filled
+/// with `whole`, which holds 64 bits where `value` has 53.
 const OpDef kPad{.kind = OpKind::Pad,
                  .name = "Pad",
                  .onnx = {"Pad", 2},

@@ -159,4 +159,11 @@ Dims broadcast_strides(const Dims& dims, int ndim) {
   return aligned;
 }
 
+Attrs slice_of(const Dims& dims, int64_t axis, int64_t start, int64_t end) {
+  std::vector<int64_t> starts(dims.size(), 0), ends = dims;
+  starts[axis] = start;
+  ends[axis] = end;
+  return {{"ends", ends}, {"starts", starts}, {"steps", std::vector<int64_t>(dims.size(), 1)}};
+}
+
 }  // namespace weftc

@@ -38,6 +38,8 @@ Extent joined(const OpView& op, const Shape& shape, size_t first, size_t end);
 bool infer_broadcast(const OpView& op, std::vector<TensorType>& results);
 /// One result of the first operand's type.
 bool infer_same(const OpView& op, std::vector<TensorType>& results);
+/// Attributes of a Slice of a tensor of these dims that takes [start, end) of `axis`.
+Attrs slice_of(const Dims& dims, int64_t axis, int64_t start, int64_t end);
 /// Attribute `axis` non-negative, for ops whose axis counts dimensions of operand 0.
 void canonical_axis(Op& op, const OpView& view);
 

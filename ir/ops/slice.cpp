@@ -256,15 +256,6 @@ static void eval_slice(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-Attrs slice_of(const Dims& dims, int64_t axis, int64_t start, int64_t end) {
-  std::vector<int64_t> starts(dims.size(), 0), ends = dims;
-  starts[axis] = start;
-  ends[axis] = end;
-  return {{"ends", ends}, {"starts", starts}, {"steps", std::vector<int64_t>(dims.size(), 1)}};
-}
-
-/// Canonical: one entry of starts, ends and steps for each dimension, starts in range; an end before the first element
-/// (negative step) is INT64_MIN.
 /// What is left out has no part in the result.
 static Derivatives gradient_of_slice(const BackwardStep& s) {
   const Dims dims = s.in(0).dims();
@@ -273,6 +264,8 @@ static Derivatives gradient_of_slice(const BackwardStep& s) {
   return {Term(s.build, s.build.op(OpKind::Pad, {s.g.value()}, {{"pads", pads}}))};
 }
 
+/// Canonical: one entry of starts, ends and steps for each dimension, starts in range; an end before the first element
+/// (negative step) is INT64_MIN.
 const OpDef kSlice{.kind = OpKind::Slice,
                    .name = "Slice",
                    .onnx = {"Slice"},

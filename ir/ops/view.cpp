@@ -212,7 +212,6 @@ static void eval_concat(EvalContext& context) {
 /// A Concat of one operand is that operand.
 static std::vector<ValueId> only_operand(Builder&, const OpView& op) { return {op.op().inputs[0]}; }
 
-/// Along a bounded dimension the lengths add up.
 /// Each operand gets its rows.
 static Derivatives gradient_of_concat(const BackwardStep& s) {
   const int64_t axis = s.op.integer("axis");
@@ -226,6 +225,7 @@ static Derivatives gradient_of_concat(const BackwardStep& s) {
   return parts;
 }
 
+/// Along a bounded dimension the lengths add up.
 const OpDef kConcat{.kind = OpKind::Concat,
                     .name = "Concat",
                     .onnx = {"Concat", 4},

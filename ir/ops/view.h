@@ -22,7 +22,4 @@ std::optional<std::vector<SliceDim>> slice_dims(const OpView& op);
 ValueId elements_from(Builder& build, ValueId x, int64_t axis, const Extent& count, const Length& start,
                       int64_t step = 1);
 
-/// Attributes of a Slice of a tensor of these dims that takes [start, end) of `axis`.
-Attrs slice_of(const Dims& dims, int64_t axis, int64_t start, int64_t end);
-
 }  // namespace weftc

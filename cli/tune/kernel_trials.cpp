@@ -2,6 +2,7 @@
 #include "cli/tune/kernel_trials.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "backend/emit.h"
@@ -169,6 +170,11 @@ std::vector<std::string> KernelTrials::look_up(const Compilation& c, const std::
                                                std::vector<KernelTrial>& trials, Diags& diags) const {
   std::vector<std::string> keys;
   for (size_t t = 0; t < trials.size(); ++t) {
+    if (!lone_refusal(lone[t]).empty()) {  // so stored, its operands need not be copied: there is no step to time
+      keys.emplace_back();
+      trials[t].ms = NAN, trials[t].is_known = true;
+      continue;
+    }
     std::vector<LoneKernel> pair = {lone.front()};
     if (t > 0) pair.push_back(lone[t]);
     keys.push_back(trial_key({machine_, text_of(emit(lone_plan(c.module, pair, diags), diags))}));
@@ -183,7 +189,7 @@ bool KernelTrials::measure(const Compilation& c, const std::string& kernel, std:
   const std::optional<std::vector<Plan>> plans = plans_of(c, trials, diags);
   if (!plans) return false;
   std::vector<LoneKernel> lone;
-  for (const Plan& plan : *plans) lone.push_back({&plan, kernel});
+  for (const Plan& plan : *plans) lone.push_back({&plan, step_of_kernel(plans->front(), kernel)});
   const std::vector<std::string> keys = look_up(c, lone, trials, diags);
   if (!diags.ok()) return false;
   std::vector<size_t> of_step = {0};  // the trial of each launch

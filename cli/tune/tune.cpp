@@ -273,7 +273,7 @@ bool Tuner::tune_kernels(std::vector<KernelCandidates>& kernels, Diags& diags) {
       plan_kernels(compiled_->module, compiled_->target, diags, compiled_->schedule.kernels);
   if (!plan) return false;
   const auto is_lone = [&](const KernelCandidates& kernel) {
-    return !options_.target.has_grid() && lone_refusal({&*plan, kernel.kernel}).empty();
+    return !options_.target.has_grid() && lone_refusal({&*plan, step_of_kernel(*plan, kernel.kernel)}).empty();
   };
   const auto others = std::stable_partition(kernels.begin(), kernels.end(), is_lone);
   left_ = {static_cast<size_t>(others - kernels.begin()), 0, 2, 0};

@@ -32,6 +32,7 @@ struct Origin {
   int64_t start;
 };
 std::optional<Origin> origin_of(const KernelBody& body, ValueId value, int dim) {
+  const Dims dims = body.dims(value);
   const IndexList element = element_of(body.extents(value), "i");
   IndexList at = element;
   while (body.body.producer_op(value).kind == OpKind::Slice) {
@@ -40,9 +41,28 @@ std::optional<Origin> origin_of(const KernelBody& body, ValueId value, int dim) 
     at = *before, value = body.body.producer_op(value).inputs[0];
   }
   if (body.body.producer_op(value).kind != OpKind::Input) return {};
-  for (size_t d = 0; d < at.size(); ++d)
-    if (!(at[d] - (static_cast<int>(d) == dim ? at[d].constant() : 0) == element[d])) return {};
+  const Dims whole = body.dims(value);
+  for (size_t d = 0; d < at.size(); ++d) {
+    const bool is_along = static_cast<int>(d) == dim;
+    if (!(at[d] - (is_along ? at[d].constant() : 0) == element[d]) || (!is_along && dims[d] != whole[d])) return {};
+  }
   return Origin{body.input_parameter(value), at[static_cast<size_t>(dim)].constant()};
+}
+
+/// Whether a value is computed or moved from another one.
+bool comes_from(const Graph& body, ValueId value, ValueId from) {
+  const std::vector<ValueId>& inputs = body.producer_op(value).inputs;
+  return value == from || std::any_of(inputs.begin(), inputs.end(),
+                                      [&](ValueId input) { return input && comes_from(body, input, from); });
+}
+
+/// Whether no other operand of the Concat is made of the piece's parameter.
+bool reads_once(const KernelBody& body, const Op& concat, const Piece& piece) {
+  const ValueId from = body.body.inputs()[piece.parameter];
+  for (size_t i = 0; i < concat.inputs.size(); ++i)
+    if ((i < piece.first || i >= piece.first + piece.count) && comes_from(body.body, concat.inputs[i], from))
+      return false;
+  return true;
 }
 
 /// The pieces that a Concat is made of, as far as it is made of such.
@@ -50,8 +70,7 @@ std::vector<Piece> pieces_of(const KernelBody& body, const Op& concat) {
   const int dim = static_cast<int>(concat.integer("axis"));
   const auto extent = [&](ValueId value) { return body.dims(value)[static_cast<size_t>(dim)]; };
   std::vector<Piece> pieces;
-  std::map<size_t, int> times;  // that a parameter is one
-  int64_t start = 0;            // of the operand in the result
+  int64_t start = 0;  // of the operand in the result
   for (size_t first = 0, count = 1; first < concat.inputs.size(); first += count) {
     count = 1;
     const std::optional<Origin> origin = origin_of(body, concat.inputs[first], dim);
@@ -63,11 +82,10 @@ std::vector<Piece> pieces_of(const KernelBody& body, const Op& concat) {
     }
     if (origin && origin->start == 0 && end == extent(body.body.inputs()[origin->parameter])) {
       pieces.push_back({first, count, origin->parameter, {dim, start, end, extent(concat.outputs[0])}});
-      ++times[origin->parameter];
     }
     start += end;
   }
-  std::erase_if(pieces, [&](const Piece& piece) { return times[piece.parameter] != 1; });
+  std::erase_if(pieces, [&](const Piece& piece) { return !reads_once(body, concat, piece); });
   return pieces;
 }
 

@@ -3,6 +3,7 @@
 #include "passes/plan/kernel_candidates.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/plan_walk.h"
 #include "passes/cost/strategy_rate.h"
@@ -107,6 +108,9 @@ std::vector<KernelCandidates> kernel_candidates(const Plan& plan, const Module& 
     if (!candidates.pins.empty()) found.push_back(std::move(candidates));
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  // Kernels that differ in how their operands lie have one name in a schedule, which means all of them.
+  std::set<std::string> named;
+  std::erase_if(found, [&](const KernelCandidates& each) { return !named.insert(each.pins.front().name).second; });
   return found;
 }
 

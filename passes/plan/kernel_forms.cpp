@@ -30,7 +30,9 @@ void lay_kernel(const Plan& plan, Kernel& kernel, const std::vector<Storage>& st
   for (size_t f = 0; f < storages.size(); ++f) kernel.parameters[f].storage = storages[f];
   const bool lies_so = has_channels_innermost({kernel, plan.places[kernel.place.index].mesh.size()});
   set_copies_image(kernel.strategy, !lies_so);
-  if (auto* window = std::get_if<WindowReduction>(&kernel.strategy)) window->channels_last = lies_so;
+  // A pool reads elements as they lie, and floats of 16 bits are not what it computes with.
+  const bool is_narrow = is_float(kernel.parameters[0].type.dtype) && dtype_bytes(kernel.parameters[0].type.dtype) == 2;
+  if (auto* window = std::get_if<WindowReduction>(&kernel.strategy)) window->channels_last = lies_so && !is_narrow;
 }
 
 }  // namespace

@@ -16,13 +16,11 @@ namespace {
 /// The first row that lone_plan does itself.
 constexpr const char* kFirstRow = "place-weights";
 
-/// The first launch of a kernel that stands in no loop or branch; null if there is none.
+/// The step that launches it; null if there is none outside of loops and branches.
 const Step* launch_of(const LoneKernel& lone) {
   for (const Block& block : lone.plan->blocks)
-    for (const Step& step : block.steps) {
-      const auto* launch = std::get_if<LaunchStep>(&step.what);
-      if (launch && lone.plan->kernel(launch->kernel).name == lone.kernel) return &step;
-    }
+    for (const Step& step : block.steps)
+      if (step.name == lone.step && std::holds_alternative<LaunchStep>(step.what)) return &step;
   return nullptr;
 }
 
@@ -126,6 +124,15 @@ std::optional<Plan> plan_kernels(const Module& module, const Target& target, Dia
                                  const std::vector<KernelPin>& pins) {
   std::vector<PlanningReport> reports;
   return make_plan(module, target, diags, {{}, pins, kFirstRow}, reports);
+}
+
+std::string step_of_kernel(const Plan& plan, const std::string& kernel) {
+  for (const Block& block : plan.blocks)
+    for (const Step& step : block.steps) {
+      const auto* launch = std::get_if<LaunchStep>(&step.what);
+      if (launch && plan.kernel(launch->kernel).name == kernel) return step.name;
+    }
+  return "";
 }
 
 std::string lone_refusal(const LoneKernel& lone) {

@@ -19,11 +19,14 @@ namespace weftc {
 std::optional<Plan> plan_kernels(const Module& module, const Target& target, Diags& diags,
                                  const std::vector<KernelPin>& pins);
 
-/// A kernel of a Plan that plan_kernels made.
+/// The kernel that a step of such a Plan launches. Steps have their names in every Plan of a module, kernels may not:
+/// where operands lie in another way, what was one kernel is two.
 struct LoneKernel {
   const Plan* plan;
-  std::string kernel;
+  std::string step;
 };
+/// The first step that launches a kernel outside of loops and branches; "" if there is none.
+std::string step_of_kernel(const Plan& plan, const std::string& kernel);
 /// Why a kernel cannot be launched by itself; empty: it can.
 std::string lone_refusal(const LoneKernel& lone);
 /// The launches in this order; the step of the one of number i is called `lone_step_name(i)`. What they read are inputs

@@ -75,6 +75,12 @@ m (float[2304] x) => (float[1,3,12,12] y)
   CHECK(storages(model, {"g40"}) == "g40 0 2 3 1");
 }
 
+TEST_CASE("counter-cases: a pool of floats of 16 bits, which is computed in 32") {
+  const Planned made = plan_of(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float16[1,1,6,6] x) => (float16[1,1,3,3] y) { y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) })");
+  CHECK_FALSE(std::get<WindowReduction>(made.plan.kernels[0].strategy).channels_last);
+}
+
 TEST_CASE("counter-cases: columns of a product that are no channels, or that rows are taken of") {
   const auto product = [](const std::string& nodes, const std::string& y) {
     return "<ir_version: 8, opset_import: [\"\" : 20]> m (float[2,20,16] x) => (" + y +

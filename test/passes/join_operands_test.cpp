@@ -83,6 +83,24 @@ TEST_CASE("counter-cases: operands that others read, results that the model give
         "a 5 .. 20; both 0 .. 4");
 }
 
+TEST_CASE("counter-cases: cropped operands, and what another operand is made of") {
+  const auto products = [](const std::string& nodes, const std::string& y) {
+    return makers("<ir_version: 8, opset_import: [\"\" : 20]> m (float[40,32] x) => (" + y +
+                      R"() <float[32,32] u = random(1, 0.5),
+float[64,32] w = random(2, 0.5), int64[1] zero = {0}, int64[1] one = {1}, int64[1] thirty = {30}, int64[1] half = {16},
+float[30,32] x2 = random(3, 1.0), float[48,32] v = random(4, 0.5)> { [one] a = MatMul(x, u) )" +
+                      nodes + "}",
+                  "s");
+  };
+  CHECK(
+      products("c = Slice(a, zero, thirty, zero) [sine] b = Sin(x2) [both] s = Concat<axis = 1>(c, b) y = MatMul(s, w)",
+               "float[30,32] y") == "both");
+  CHECK(products("c = Slice(a, zero, half, one) [both] s = Concat<axis = 1>(c, a) y = MatMul(s, v)",
+                 "float[40,32] y") == "both");
+  CHECK(products("t = Slice(a, zero, thirty, zero) [both] s = Concat<axis = 0>(a, t) y = MatMul(s, u)",
+                 "float[70,32] y") == "both");
+}
+
 TEST_CASE("join-operands: stripes that are elsewhere, miss elements or are not what the step says") {
   const Planned made = plan_of(model("[both] s = Concat <axis = 1> (a, b) [last] y = Conv(s, last48)"));
   REQUIRE(prove_plan(made.plan).empty());

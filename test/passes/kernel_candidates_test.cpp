@@ -59,6 +59,16 @@ m (float[64,64] x) => (float[64,64] y) <float[64,64] w = random(1, 0.5)>
   CHECK(names(text, "") == "a_b by a.b, a_b_2 by a_b_2");
 }
 
+TEST_CASE("kernel candidates: kernels that one name means are asked for once") {
+  const std::string text = candidates(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[64,64] x) => (float[64,64] y)
+<float[64,64] u = random(1, 0.5), float[64,64] v = random(2, 0.5), float[128,64] w = random(3, 0.5)>
+{ [one] a = MatMul(x, u)  [other] b = MatMul(x, v)  [both] c = Concat<axis = 1>(a, b)  [last] y = MatMul(c, w) })",
+                                      "");
+  CHECK(text.find("last: ") != std::string::npos);
+  CHECK((text.find("one: ") != std::string::npos) + (text.find("other: ") != std::string::npos) == 1);
+}
+
 TEST_CASE("kernel candidates: what the schedule pins stays") {
   CHECK(candidates(kTwoProducts, "weft: 1\nkernels: {big: {strategy: strided-product}}\n") ==
         "soft: rows, one thread; small: packed-product, one thread, strided-product");

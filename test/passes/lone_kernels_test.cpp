@@ -44,7 +44,8 @@ TEST_CASE("lone kernels: launches of one kernel, each with its strategy, storage
   const std::string kernel = made.plan.kernels[1].name;
   CHECK(made.plan.kernels.size() == 3);
   const Plan unfolded = made.with(kernel, "unfolded-convolution"), direct = made.with(kernel, "direct-convolution");
-  const Plan lone = made.lone({{&made.plan, kernel}, {&unfolded, kernel}, {&direct, kernel}});
+  CHECK(step_of_kernel(made.plan, kernel) == "first");
+  const Plan lone = made.lone({{&made.plan, "first"}, {&unfolded, "first"}, {&direct, "first"}});
   REQUIRE(lone.blocks.size() == 1);
   REQUIRE(lone.blocks[0].steps.size() == 3);
   CHECK(lone.blocks[0].steps[1].name == lone_step_name(1));
@@ -56,6 +57,20 @@ TEST_CASE("lone kernels: launches of one kernel, each with its strategy, storage
   // What a direct and a minimal one read lies alike, and is one input; the unfolded one reads another.
   CHECK(lone.inputs.size() == 2);
   CHECK(lone.outputs.empty());
+}
+
+TEST_CASE("lone kernels: a step is found where its kernel has another name, because operands lie in another way") {
+  Prepared made = prepared(R"(<ir_version: 8, opset_import: ["" : 20]>
+m (float[1,32,10,10] x) => (float[1,32,10,10] y)
+<float[32,32,1,1] u = random(1, 0.2), float[32,32,1,1] v = random(2, 0.2), float[32,32,1,1] w = random(3, 0.2)>
+{ [one] a = Conv(x, u)  [two] b = Conv(a, v)  [three] y = Conv(b, w) })");
+  const auto kernel_of = [](const Plan& plan, size_t step) {
+    return plan.kernel(std::get<LaunchStep>(plan.blocks[0].steps[step].what).kernel).name;
+  };
+  const Plan points = made.with("one", "point-convolution");
+  REQUIRE(kernel_of(made.plan, 1) != kernel_of(points, 1));
+  CHECK(step_of_kernel(made.plan, kernel_of(made.plan, 1)) == "two");
+  CHECK(made.lone({{&made.plan, "two"}, {&points, "two"}}).kernels.size() == 2);
 }
 
 TEST_CASE("lone kernels: on several ranks each has its own") {

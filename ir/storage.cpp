@@ -92,6 +92,20 @@ IndexExpr Storage::offset_in_whole(IndexDims dims, IndexList index) const {
   return whole.offset(dims, index);
 }
 
+Dims Storage::strides(Dims dims) const {
+  if (stripe) dims[static_cast<size_t>(stripe->dim)] = stripe->extent;
+  if (is_row_major()) return strides_of(dims);
+  Dims strides(dims.size());
+  int64_t stride = 1;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    const size_t dim = static_cast<size_t>(part->dim);
+    if (part->block != 1 || strides[dim]) return Dims(dims.size());
+    strides[dim] = stride;
+    stride *= dims[dim];
+  }
+  return strides;
+}
+
 std::string Storage::text() const {
   if (stripe) {
     Storage whole = *this;

@@ -75,6 +75,8 @@ struct Storage {
   int64_t elements(const Dims& dims) const;
   /// The position of an element, in elements from the beginning. Points are no elements.
   IndexExpr offset(const IndexDims& dims, const IndexList& index) const;
+  /// Elements from one index of each dimension to the next; all 0 where dimensions are stored in blocks.
+  Dims strides(Dims dims) const;
   /// "row-major"; "1/16 0 1%16"; "row-major by bounds"; "0 2 3 1, 16 .. 31 of 48 along 1". Equal storages, and no
   /// others, have equal texts.
   std::string text() const;

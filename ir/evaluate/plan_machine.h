@@ -70,7 +70,7 @@ class PlanMachine {
   /// The first byte of a buffer's instance: base + (chunk or micro-batch mod depth) * bytes (P5). Of rows that are
   /// shared: of the first of the part.
   std::byte* address(int rank, BufferId buffer, const Now& now);
-  /// `by_bounds`: as in Storage; else the memory is as dense as the lengths let it be.
+  /// Of the storage, whether it is by bounds (else the memory is as dense as the lengths let it be), and the stripe.
   Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at,
                 const Dims& lengths, const Storage& storage) const;
   static Spread whole(const Dims& dims);

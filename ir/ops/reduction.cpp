@@ -182,17 +182,6 @@ static Derivatives gradient_of_product(const BackwardStep& s) {
   return {others * with_reduced(s, s.g)};
 }
 
-static GradientFn gradient_of(ReduceOp reduce) {
-  switch (reduce) {
-    case ReduceOp::Sum:
-      return gradient_of_sum;
-    case ReduceOp::Prod:
-      return gradient_of_product;
-    default:
-      return gradient_of_extreme;
-  }
-}
-
 template <ReduceOp kReduce>
 static OpDef reduction(OpKind kind, const char* name) {
   OpDef def;
@@ -207,7 +196,9 @@ static OpDef reduction(OpKind kind, const char* name) {
   def.canonicalize = canonical_reduction;
   def.factors = factors_reduction<kReduce>;
   if (kReduce == ReduceOp::Sum) def.linear = {{0}};
-  def.gradient = gradient_of(kReduce);
+  def.gradient = kReduce == ReduceOp::Sum    ? gradient_of_sum
+                 : kReduce == ReduceOp::Prod ? gradient_of_product
+                                             : gradient_of_extreme;
   def.eval = eval_reduction<kReduce>;
   return def;
 }

@@ -203,21 +203,10 @@ class OperandJoiner {
            std::count_if(launch.operands.begin(), launch.operands.end(), touches_once) == 1;
   }
 
-  /// Bytes side by side that a stripe has of the larger tensor.
+  /// Bytes side by side that a buffer has as a stripe of a larger one; 0 where dimensions are stored in blocks.
   static int64_t run_bytes(const Buffer& buffer, const Stripe& stripe) {
-    const Dims dims = buffer.type.dims();
-    std::vector<int> order;
-    for (const Storage::Part& part : buffer.storage.parts) {
-      if (part.block != 1) return 0;
-      order.push_back(part.dim);
-    }
-    for (int d = 0; buffer.storage.parts.empty() && d < static_cast<int>(dims.size()); ++d) order.push_back(d);
-    int64_t bytes = dtype_bytes(buffer.type.dtype);
-    for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
-      bytes *= dims[static_cast<size_t>(*dim)];
-      if (*dim == stripe.dim) return bytes;
-    }
-    return 0;
+    const int64_t stride = buffer.storage.strides(buffer.type.dims())[static_cast<size_t>(stripe.dim)];
+    return stride * stripe.count * dtype_bytes(buffer.type.dtype);
   }
 
   /// Whether the step's kernel makes the buffer, and may put it into a stripe of another one.
@@ -345,6 +334,7 @@ class OperandJoiner {
 }  // namespace
 
 void join_operands(PlanDraft& draft) {
+  // Device kernels take 16 bytes of a row at once, which begin where a stripe need not.
   if (!draft.plan.target.has_grid()) OperandJoiner(draft).run();
 }
 

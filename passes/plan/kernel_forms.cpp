@@ -25,14 +25,21 @@ bool has_channels_innermost(const KernelBody& body) {
   return load->offset == storage.offset(extents, element_of(extents, "i"));
 }
 
+/// Whether a pool may read its image as it lies: floats of 16 bits are not what it computes with.
+bool computes_as_stored(const KernelBody& body) {
+  const std::optional<Load> load = load_of_image(body);
+  const DType dtype = load ? body.kernel.parameters[load->parameter].type.dtype : DType::Bool;
+  return !is_float(dtype) || dtype_bytes(dtype) > 2;
+}
+
 /// The kernel takes its operands so.
 void lay_kernel(const Plan& plan, Kernel& kernel, const std::vector<Storage>& storages) {
   for (size_t f = 0; f < storages.size(); ++f) kernel.parameters[f].storage = storages[f];
-  const bool lies_so = has_channels_innermost({kernel, plan.places[kernel.place.index].mesh.size()});
+  const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
+  const bool lies_so = has_channels_innermost(body);
   set_copies_image(kernel.strategy, !lies_so);
-  // A pool reads elements as they lie, and floats of 16 bits are not what it computes with.
-  const bool is_narrow = is_float(kernel.parameters[0].type.dtype) && dtype_bytes(kernel.parameters[0].type.dtype) == 2;
-  if (auto* window = std::get_if<WindowReduction>(&kernel.strategy)) window->channels_last = lies_so && !is_narrow;
+  if (auto* window = std::get_if<WindowReduction>(&kernel.strategy))
+    window->channels_last = lies_so && computes_as_stored(body);
 }
 
 }  // namespace

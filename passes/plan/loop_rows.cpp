@@ -10,29 +10,14 @@ namespace weftc {
 
 namespace {
 
-/// Elements from one index of each dimension to the next; all 0 where dimensions are stored in blocks.
-Dims strides_in(const TensorType& type, const Storage& storage) {
-  Dims dims = type.dims();
-  if (storage.stripe) dims[static_cast<size_t>(storage.stripe->dim)] = storage.stripe->extent;
-  if (storage.is_row_major()) return strides_of(dims);
-  Dims strides(dims.size());
-  int64_t stride = 1;
-  for (auto part = storage.parts.rbegin(); part != storage.parts.rend(); ++part) {
-    if (part->block != 1 || strides[static_cast<size_t>(part->dim)]) return Dims(dims.size());
-    strides[static_cast<size_t>(part->dim)] = stride;
-    stride *= dims[static_cast<size_t>(part->dim)];
-  }
-  return strides;
-}
-
 /// Elements from one row to the next, of rows along a dimension.
 int64_t stride_of(const TensorType& type, const Storage& storage, const AxisState& rows) {
-  return strides_in(type, storage)[static_cast<size_t>(rows.dim)] * rows.block;
+  return storage.strides(type.dims())[static_cast<size_t>(rows.dim)] * rows.block;
 }
 
 /// The dimension along which rows lie so far apart; R where there is none.
 AxisState rows_of_type(const TensorType& type, const Storage& storage, int64_t count, int64_t stride) {
-  const Dims strides = strides_in(type, storage);
+  const Dims strides = storage.strides(type.dims());
   for (int d = 0; d < type.ndim(); ++d) {
     const int64_t step = strides[static_cast<size_t>(d)], extent = type.shape[d].bound;
     if (step > 0 && stride % step == 0 && extent == count * (stride / step)) return AxisState::sliced(d, stride / step);
@@ -42,7 +27,7 @@ AxisState rows_of_type(const TensorType& type, const Storage& storage, int64_t c
 
 /// Whether strides are the same numbers with rows as a length, and without.
 bool has_fixed_strides(const TensorType& type, const Storage& storage) {
-  return is_static(type.shape) && !contains(strides_in(type, storage), int64_t{0});
+  return is_static(type.shape) && !contains(storage.strides(type.dims()), int64_t{0});
 }
 
 /// Elements from one row to the next of what a launch reads or writes; nothing where all rows have the whole.

@@ -168,9 +168,9 @@ Verdict direct_convolution(const StrategyContext& context) {
 /// The multiplications of each channel and filter with tiles of that size, 1 being the definition, and what it takes to
 /// read their weights from memory: as long as some multiplications with each. It follows from the image alone, so that
 /// ranks that have some images, channels or filters compute as one that has all. On Zen 3, 14 x 14 outputs, tiles of 2
-/// take 1.31, 1.15, 0.87 and 0.77 of the time of tiles of 4 for 64, 128, 256 and 512 channels, of which most networks
-/// have many there; a core with AVX-512 multiplies twice as fast while it reads, so that on Zen 5 SqueezeNet's 13 x 13
-/// and ResNet-50's 14 x 14 gain a seventh and a tenth by tiles of 2, and DenseNet's 128 channels lose nothing.
+/// take 1.31, 1.15, 0.87 and 0.77 of the time of tiles of 4 for 64, 128, 256 and 512 channels, and most networks
+/// have many channels there. A core with AVX-512 multiplies twice as fast while it reads: on Zen 5 with busy memory
+/// SqueezeNet (13 x 13) takes 0.86 of the time by tiles of 2 on two threads, ResNet-50 0.9 to 1, DenseNet-121 0.95.
 int64_t winograd_cost(const WindowGeometry& g, int64_t tile) {
   constexpr int64_t kMultiplicationsARead = 18;
   const auto tiles = [&](const Scale& extent) { return (extent.high() + tile - 1) / tile; };

@@ -6,7 +6,7 @@ using namespace weftc::test;
 
 namespace {
 
-/// An image of 3 channels, convolutions with 16, 32 and 5 filters, and one of all 53 channels.
+/// An image of 3 channels and convolutions of it with 16, 32 and 5 filters.
 std::string model(const std::string& nodes, const std::string& y = "float[1,4,12,12] y") {
   return "<ir_version: 8, opset_import: [\"\" : 20]> m (float[1,3,12,12] x) => (" + y + R"()
 <float[16,3,3,3] f16 = random(1, 0.5), float[32,3,3,3] f32 = random(2, 0.5), float[5,3,3,3] f5 = random(3, 0.5),
@@ -18,7 +18,7 @@ std::string model(const std::string& nodes, const std::string& y = "float[1,4,12
          nodes + "}";
 }
 
-/// "conv a: y at 0 .. 15; conv b: y at 16 .. 47": what launches make of the buffer, and in which stripes. The Plan
+/// "a 0 .. 15; b 16 .. 47": the steps that make the buffer, and which stripes of it. The Plan
 /// computes what its model does, in whatever order its steps come.
 std::string makers(const std::string& model, const std::string& buffer) {
   const Planned made = plan_of(model);
@@ -73,10 +73,9 @@ TEST_CASE("join-operands: the phases of a ConvTranspose lie with their channels 
 }
 
 TEST_CASE("counter-cases: operands that others read, results that the model gives, runs that are short") {
-  CHECK(makers(model("[inner] m = Conv <pads = [1, 1, 1, 1]> (a, inner) [both] s = Concat <axis = 1> (a, m) "
-                     "r = Add(a, m) [end] y = Concat <axis = 1> (s, r)",
-                     "float[1,48,12,12] y"),
-               "y") == "end");
+  CHECK(makers(model("[pool] p = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (a) "
+                     "[all] s = Concat <axis = 1> (a, p, b) [last] y = Conv(s, last64)"),
+               "s") == "b 32 .. 63; pool 16 .. 31; all 0 .. 15");
   CHECK(makers(model("[both] s = Concat <axis = 1> (a, a, a) [last] y = Conv(s, last48)"), "s") == "both");
   CHECK(makers(model("[both] y = Concat <axis = 1> (a, b)", "float[1,48,12,12] y"), "y") == "both");
   CHECK(makers(model("d = Sin(c) e = Cos(c) [both] s = Concat <axis = 1> (c, a) [last] y = Conv(s, last21)"), "s") ==

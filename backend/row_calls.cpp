@@ -91,15 +91,18 @@ static bool call_here(Statements& statements) {
   return has_call;
 }
 
-void call_for_rows(Statements& statements) {
+/// The same inside of them too, first.
+static bool make_calls(Statements& statements) {
   for (Statement& statement : statements) {
     Statements* body = statement.body();
     if (!body) continue;
-    call_for_rows(*body);
     For* loop = std::get_if<For>(&statement.what);
     // What is called has loops.
-    if (call_here(*body) && loop && loop->kind == LoopKind::Vector) loop->kind = LoopKind::Serial;
+    if (make_calls(*body) && loop && loop->kind == LoopKind::Vector) loop->kind = LoopKind::Serial;
   }
+  return call_here(statements);
 }
+
+void call_for_rows(Statements& statements) { make_calls(statements); }
 
 }  // namespace weftc

@@ -15,57 +15,6 @@ namespace weftc {
 
 namespace {
 
-/// One piece of a selector's text.
-struct Piece {
-  enum class Kind { Literal, Variable, Any } kind;
-  std::string text;
-};
-
-/// Cuts a selector into literal text, variables and stars; the text of a star is its number.
-std::vector<Piece> pieces_of(const std::string& text) {
-  std::vector<Piece> pieces;
-  int stars = 0;
-  const auto literal = [&](char c) {
-    if (pieces.empty() || pieces.back().kind != Piece::Kind::Literal) pieces.push_back({Piece::Kind::Literal, ""});
-    pieces.back().text += c;
-  };
-  for (size_t i = 0; i < text.size(); ++i) {
-    const size_t close = text[i] == '{' ? text.find('}', i) : std::string::npos;
-    if (close != std::string::npos) {
-      pieces.push_back({Piece::Kind::Variable, text.substr(i + 1, close - i - 1)});
-      i = close;
-    } else if (text[i] == '*') {
-      pieces.push_back({Piece::Kind::Any, "*" + std::to_string(stars++)});
-    } else {
-      literal(text[i]);
-    }
-  }
-  return pieces;
-}
-
-/// Matches `name` from position `at` against pieces from `piece`; a variable is one component without '.' or '/'.
-bool match(const std::vector<Piece>& pieces, size_t piece, const std::string& name, size_t at, Bindings& bound) {
-  if (piece == pieces.size()) return at == name.size();
-  const Piece& p = pieces[piece];
-  if (p.kind == Piece::Kind::Literal)
-    return name.compare(at, p.text.size(), p.text) == 0 && match(pieces, piece + 1, name, at + p.text.size(), bound);
-  if (p.kind == Piece::Kind::Variable && bound.contains(p.text)) {
-    const std::string& value = bound[p.text];
-    return name.compare(at, value.size(), value) == 0 && match(pieces, piece + 1, name, at + value.size(), bound);
-  }
-  const bool variable = p.kind == Piece::Kind::Variable;
-  for (size_t length = variable ? 1 : 0; at + length <= name.size(); ++length) {
-    if (variable && (name[at + length - 1] == '.' || name[at + length - 1] == '/')) return false;
-    Bindings tried = bound;
-    tried[p.text] = name.substr(at, length);
-    if (match(pieces, piece + 1, name, at + length, tried)) {
-      bound = std::move(tried);
-      return true;
-    }
-  }
-  return false;
-}
-
 /// A star selects a set: what it stands for tells no instances apart.
 void forget_stars(Bindings& bound) {
   std::erase_if(bound, [](const auto& entry) { return entry.first.starts_with('*'); });
@@ -88,25 +37,6 @@ bool bindings_less(const Bindings& a, const Bindings& b) {
 }
 
 }  // namespace
-
-std::string substitute(const std::string& text, const Bindings& bindings) {
-  std::string out;
-  for (const Piece& p : pieces_of(text)) {
-    if (p.kind == Piece::Kind::Literal)
-      out += p.text;
-    else if (bindings.contains(p.text))
-      out += bindings.at(p.text);
-    else
-      out += p.kind == Piece::Kind::Any ? "*" : "{" + p.text + "}";
-  }
-  return out;
-}
-
-std::optional<Bindings> match_name(const std::string& text, const std::string& name) {
-  Bindings bound;
-  if (!match(pieces_of(text), 0, name, 0, bound)) return {};
-  return bound;
-}
 
 SelectableNames::SelectableNames(const Module& module, const Graph& graph, const Aliases& aliases)
     : module_(module), graph_(graph), aliases_(aliases) {
@@ -221,14 +151,13 @@ std::vector<ValueId> SelectableNames::weights(const std::string& name) const {
 /// Calls `found` with each name that matches and what its variables are then, in order of the names.
 template <class Found>
 void SelectableNames::for_each_match(const std::string& pattern, const Found& found) const {
-  const std::vector<Piece> pieces = pieces_of(pattern);
-  const bool starts_literal = !pieces.empty() && pieces.front().kind == Piece::Kind::Literal;
-  const std::string start = starts_literal ? pieces.front().text : "";
+  const NamePattern names(pattern);
+  const std::string start = names.start();
   for (auto at = bearers_.lower_bound(start); at != bearers_.end() && at->first.starts_with(start); ++at) {
-    Bindings bound;
-    if (!match(pieces, 0, at->first, 0, bound) || !is_borne(*at)) continue;
-    forget_stars(bound);
-    found(at->first, std::move(bound));
+    std::optional<Bindings> bound = names.match(at->first);
+    if (!bound || !is_borne(*at)) continue;
+    forget_stars(*bound);
+    found(at->first, std::move(*bound));
   }
 }
 
@@ -331,12 +260,11 @@ void SelectableNames::report_unmatched(const Selector& selector, Diags& diags) c
     report_unmatched({selector.kind, alias->second.front(), selector.loc}, diags);
     return;
   }
-  const std::vector<Piece> pieces = pieces_of(selector.text);
+  const NamePattern pattern(selector.text);
   std::vector<std::string> candidates = all();
   for (const auto& [name, into] : module_.folded) {
     candidates.push_back(name);
-    Bindings bound;
-    if (!match(pieces, 0, name, 0, bound)) continue;
+    if (!pattern.match(name)) continue;
     const std::set<std::string> ends = folded_into(module_, *this, name);
     if (ends.empty()) continue;
     diags.error("selector-folded", selector.loc,

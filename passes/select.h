@@ -2,23 +2,14 @@
 // weight_of(NODE) (README.md, The schedule).
 #pragma once
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/name_pattern.h"
 #include "ir/schedule.h"
 
 namespace weftc {
-
-/// Texts bound to the `{...}` variables of a step.
-using Bindings = std::map<std::string, std::string>;
-/// `text` with the bound variables replaced.
-std::string substitute(const std::string& text, const Bindings& bindings);
-
-/// What the variables of a selector's text are where it matches a name: `{l}` stands for one component without '.' and
-/// '/', `*` for anything. `substitute` puts the texts of its stars in place of the stars of another text, in order.
-std::optional<Bindings> match_name(const std::string& text, const std::string& name);
 
 /// What a name can mean in a module: built once, then kept up to date with `add_new_ops`.
 class SelectableNames {

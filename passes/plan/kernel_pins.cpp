@@ -121,7 +121,7 @@ class KernelNames {
       return found;
     }
     for (const auto& [name, kernels] : table)
-      if (match_name(text, name)) found.push_back(kernels);
+      if (NamePattern(text).match(name)) found.push_back(kernels);
     return found;
   }
 
@@ -189,7 +189,7 @@ class PinResolver {
   /// Whether the kernel would have been that of a transform which has nothing to do on one rank.
   bool is_left_out(const KernelPin& pin) const {
     return std::any_of(left_out_.begin(), left_out_.end(), [&](const std::string& made) {
-      return match_name(pin.name, made) || match_name(made, pin.name);
+      return NamePattern(pin.name).match(made) || NamePattern(made).match(pin.name);
     });
   }
 

@@ -22,7 +22,7 @@ class StateBinder {
     if (contains(inputs_, request.input)) return bind_pair(request, request.input, request.output);
     bool matched = false;
     for (const std::string& input : inputs_)
-      if (const std::optional<Bindings> bindings = match_name(request.input, input)) {
+      if (const std::optional<Bindings> bindings = NamePattern(request.input).match(input)) {
         bind_pair(request, input, substitute(request.output, *bindings));
         matched = true;
       }

@@ -29,6 +29,11 @@ std::map<std::string, Tensor> seeded_inputs(const Module& module, const std::map
     const TensorType type = at_run_time(module.graph.type(id), lengths);
     inputs.emplace(name, seeded_tensor(name, type.dtype, stacked_dims(type, mesh), kSeed));
   }
+  for (const State& state : module.states) {
+    Tensor& first = inputs.at(state.input);
+    if (state.initial) first = module.constants.tensor(state.initial);
+    if (!state.of.empty()) first = Tensor(first.dtype, first.dims);  // a mean of squares is not below 0
+  }
   return inputs;
 }
 

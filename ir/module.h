@@ -12,6 +12,7 @@
 #include "ir/graph.h"
 #include "ir/layout.h"
 #include "ir/length_relation.h"
+#include "ir/training.h"
 
 namespace weftc {
 
@@ -46,6 +47,8 @@ struct State {
   std::string input;
   std::string output;
   Loc loc;
+  ConstantId initial = {};  // its first value; none: zeros
+  std::string of = {};      // what an optimizer keeps: the state of the parameter that it is about
 };
 
 /// The order in which (stage, micro-batch) pairs run; each op carries the number of its stage.
@@ -71,6 +74,8 @@ struct Module {
   std::vector<Transform> transforms;
   std::vector<State> states;
   std::optional<Generation> generation;
+  std::optional<Training> training;
+  std::map<std::string, std::string> primals;  // of derivatives: the values that they are by
   std::optional<Pipeline> pipeline;
   /// Names of weights, values and nodes that became part of others, and of which: selectors of a schedule ask.
   std::map<std::string, std::vector<std::string>> folded;

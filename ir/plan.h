@@ -320,6 +320,7 @@ struct StateSlot {
   BufferId next;              // the output's
   bool in_place = false;
   std::string why_copied = {};  // "" where it is in place
+  WeightId initial = {};        // its first value, row-major; none: zeros
 };
 
 struct Plan {
@@ -345,6 +346,7 @@ struct Plan {
   std::vector<LengthDemand> demands;
   std::vector<StateSlot> states;
   std::optional<Generation> generation;
+  std::optional<Training> training;
   int micro_batches = 1;
   int64_t seed = 0;
   bool per_rank = false;

@@ -175,7 +175,9 @@ std::string ports_text(const Plan& plan) {
     text += format("length {}<={} in {}{}\n", length.name, length.bound, plan.buffer(length.buffer).name,
                    length.is_made ? ", made" : "");
   for (const StateSlot& state : plan.states)
-    text += format("state {} -> {}{}\n", state.input, state.output, state.in_place ? ", in place" : "");
+    text += format("state {} -> {}{}{}\n", state.input, state.output, state.in_place ? ", in place" : "",
+                   state.initial ? ", from " + plan.weight(state.initial).name : "");
+  if (plan.training) text += format("train by {}\n", plan.training->loss);
   if (plan.generation)
     text += format("generate {} from {}, up to {} tokens\n", plan.generation->tokens, plan.generation->logits,
                    plan.generation->room);

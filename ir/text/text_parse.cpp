@@ -159,9 +159,29 @@ bool TextParser::relation() {
 
 bool TextParser::state() {
   State state;
-  if (!text(state.input) || !expect(Kind::Sign, "->") || !text(state.output) || !location(state.loc)) return false;
+  if (!text(state.input) || !expect(Kind::Sign, "->") || !text(state.output)) return false;
+  if (accept(Kind::Word, "from")) {
+    const Token at = lexer_.peek();
+    AttrValue first;
+    if (!attr_value(first)) return false;
+    const auto* constant = std::get_if<ConstantId>(&first);
+    if (!constant) return fail(at, "expected the number of a constant");
+    state.initial = *constant;
+  }
+  if (accept(Kind::Word, "of") && !text(state.of)) return false;
+  if (!location(state.loc)) return false;
   module_.states.push_back(std::move(state));
   return true;
+}
+
+bool TextParser::primal() {
+  std::string derivative;
+  return text(derivative) && text(module_.primals[derivative]);
+}
+
+bool TextParser::training() {
+  Training& made = module_.training.emplace();
+  return text(made.loss) && text(made.rate) && text(made.norm);
 }
 
 /// The loop over tokens, as attributes.
@@ -296,6 +316,10 @@ std::optional<Module> TextParser::module() {
       good = relation();
     else if (word.is(Kind::Word, "state"))
       good = state();
+    else if (word.is(Kind::Word, "primal"))
+      good = primal();
+    else if (word.is(Kind::Word, "train"))
+      good = training();
     else if (word.is(Kind::Word, "generate"))
       good = generation();
     else if (word.is(Kind::Word, "pipeline"))
@@ -310,7 +334,8 @@ std::optional<Module> TextParser::module() {
       good = transform();
     else
       good = fail(word,
-                  "expected place, length, relation, state, generate, pipeline, constant, graph, origin or transform");
+                  "expected place, length, relation, state, primal, train, generate, pipeline, constant, graph, origin "
+                  "or transform");
   }
   if (!good || !check_numbers() || !lexer_.ok()) return {};
   return std::move(module_);

@@ -55,6 +55,8 @@ class TextParser {
   bool length();
   bool relation();
   bool state();
+  bool training();
+  bool primal();
   bool generation();
   bool pipeline();
   bool constant();

@@ -236,7 +236,15 @@ std::string Printer::header() {
                    quote(relation.right.text()), relation.where == 1 ? "" : " where " + quote(relation.where.text()),
                    quote(relation.what));
   for (const State& state : module_.states)
-    text += format("state {} -> {}{}\n", quote(state.input), quote(state.output), loc_text(state.loc));
+    text += format("state {} -> {}{}{}\n", quote(state.input), quote(state.output),
+                   (state.initial ? format(" from #{}", constants_.of(state.initial.index)) : "") +
+                       (state.of.empty() ? "" : " of " + quote(state.of)),
+                   loc_text(state.loc));
+  for (const auto& [derivative, primal] : module_.primals)
+    text += format("primal {} {}\n", quote(derivative), quote(primal));
+  if (module_.training)
+    text += format("train {} {} {}\n", quote(module_.training->loss), quote(module_.training->rate),
+                   quote(module_.training->norm));
   if (module_.generation) text += "generate" + attrs(attrs_of(*module_.generation)) + "\n";
   return text + pipeline();
 }
@@ -288,8 +296,9 @@ std::string Printer::module() {
   out_ = "graph {\n";
   graph(module_.graph, "  ");
   out_ += "}\n";
-  // The graph's text decides the numbers of the tables.
-  return header() + constants_table() + out_ + footer();
+  // What names constants, origins and transforms decides the numbers of their tables.
+  const std::string head = header();
+  return head + constants_table() + out_ + footer();
 }
 
 }  // namespace

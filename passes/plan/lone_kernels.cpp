@@ -32,7 +32,7 @@ class LoneDraft {
     Plan& made = draft_.plan;
     made.kernels.clear(), made.buffers.clear(), made.weights.clear(), made.segments.clear(), made.transfers.clear();
     made.inputs.clear(), made.outputs.clear(), made.lengths.clear(), made.limits.clear(), made.demands.clear();
-    made.states.clear(), made.generation.reset(), made.micro_batches = 1;
+    made.states.clear(), made.generation.reset(), made.training.reset(), made.micro_batches = 1;
     made.blocks = {Block{"run", {}, {}}};
     made.order = {{0, 0}};
   }

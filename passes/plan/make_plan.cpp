@@ -55,8 +55,9 @@ PlanDraft new_draft(const Module& module, const Target& target, Diags& diags, co
   plan.seed = module.seed;
   plan.per_rank = module.per_rank;
   plan.generation = module.generation;
+  plan.training = module.training;
   plan.streams = {"compute"};
-  for (const State& state : module.states) plan.states.push_back({state.input, state.output, {}, {}, false, {}});
+  for (const State& state : module.states) plan.states.push_back({state.input, state.output, {}, {}, false, {}, {}});
   make_programs(plan);
   return draft;
 }

@@ -83,7 +83,7 @@ class WeightMerger {
     for (uint32_t i = 0; i < order.size(); ++i) now[order[i]] = i, sorted.push_back(std::move(plan.weights[order[i]]));
     plan.weights = std::move(sorted);
     plan.segments = segments_;
-    for (Block& block : plan.blocks) renumber_weights(block.steps, now);
+    renumber_weights(plan, now);
   }
 
   struct Offset {

@@ -246,6 +246,8 @@ class WeightPacker {
 
   void run() {
     for (Block& block : plan_.blocks) for_each_step(block.steps, [&](Step& step) { pack_uses(step); });
+    for (StateSlot& state : plan_.states)
+      if (state.initial) state.initial = packed(state.initial, {});
     plan_.weights = std::move(packed_);
   }
 
@@ -288,12 +290,15 @@ bool has_same_bytes(const Constant& a, const Constant& b) {
   return a.bytes.size() == b.bytes.size() && std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
 }
 
-void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now) {
-  for_each_step(steps, [&](Step& step) {
-    if (auto* launch = std::get_if<LaunchStep>(&step.what))
-      for (Operand& operand : launch->operands)
-        if (operand.weight) operand.weight = {now[operand.weight.index]};
-  });
+void renumber_weights(Plan& plan, const std::vector<uint32_t>& now) {
+  for (StateSlot& state : plan.states)
+    if (state.initial) state.initial = {now[state.initial.index]};
+  for (Block& block : plan.blocks)
+    for_each_step(block.steps, [&](Step& step) {
+      if (auto* launch = std::get_if<LaunchStep>(&step.what))
+        for (Operand& operand : launch->operands)
+          if (operand.weight) operand.weight = {now[operand.weight.index]};
+    });
 }
 
 std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted) {
@@ -369,6 +374,12 @@ WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kerne
   return at->second;
 }
 
+WeightId add_first_value(PlanDraft& planning, ConstantId constant, const Port& port) {
+  const ConstantId equal = equal_constant(planning, constant);
+  planning.plan.weights.push_back({planning.module.constants[equal].name, equal, port.type, port.place, {}, 0, 0, 0});
+  return {static_cast<uint32_t>(planning.plan.weights.size() - 1)};
+}
+
 void place_weights(PlanDraft& planning) {
   Plan& plan = planning.plan;
   WeightPacker(plan).run();
@@ -405,7 +416,7 @@ void place_weights(PlanDraft& planning) {
         {keys[sorted[s]].first, keys[sorted[s]].second, placed.back().offset + placed.back().bytes});
   }
   plan.weights = std::move(placed);
-  for (Block& block : plan.blocks) renumber_weights(block.steps, now);
+  renumber_weights(plan, now);
 }
 
 }  // namespace weftc

@@ -49,6 +49,8 @@ void move_user(Plan& plan, LaunchStep& launch, KernelId to, const std::string& u
 void make_extents(const Module& module, Kernel& kernel);
 /// The weight that parameter `number` of the kernel reads, not yet packed.
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
+/// The weight that a state of this port begins as, which no kernel reads.
+WeightId add_first_value(PlanDraft& planning, ConstantId constant, const Port& port);
 /// Chooses which buffers of run-time length are dense, and which take the room of their bounds.
 void lay_lengths(PlanDraft& planning);
 /// Chooses how each kernel is computed, and with that how its weights are packed.
@@ -68,8 +70,8 @@ inline constexpr int64_t kWeightPage = 4096;
 /// What constants of equal content share, and few others: dtype, dims and some of the bytes.
 std::string sampled_content(const Constant& constant);
 bool has_same_bytes(const Constant& a, const Constant& b);
-/// Lets launches refer to weights by their new numbers.
-void renumber_weights(std::vector<Step>& steps, const std::vector<uint32_t>& now);
+/// Lets launches and states refer to weights by their new numbers.
+void renumber_weights(Plan& plan, const std::vector<uint32_t>& now);
 /// Packs weights as kernels want them; segments, offsets and order; renumbers them.
 void place_weights(PlanDraft& planning);
 

@@ -83,6 +83,8 @@ class StateUpdater {
         if (in.name != state.input) continue;
         if (!(in.place == out->place)) report_places(s, in, *out);
         state.buffer = in.buffer, state.next = out->buffer;
+        if (const ConstantId first = draft_.module.states[s].initial)
+          state.initial = add_first_value(draft_, first, in);
         plan_.buffers[in.buffer.index].life = Life::State;
       }
     }

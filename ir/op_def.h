@@ -242,6 +242,7 @@ struct OpDef {
   std::vector<std::vector<int>> linear = {};
   QuestionFn is_linear = nullptr;  // null: always as `linear` says
   GradientFn gradient = nullptr;   // null: that of its parts where it has some, else it cannot be differentiated
+  int kept_results = 1;            // how many results `gradient` reads: the op gets those that the model leaves out
   /// Pointwise: expression in C++ on scalars of the compute type; $0, $1 operands (read several times), $T the compute
   /// type (float for f16 and bf16, else the type of the first operand that is not bool), $R the result's element type,
   /// $name an attribute as a literal. Functions of weft/math.h by name.

@@ -14,6 +14,8 @@ constexpr Pass kPipeline[] = {
      Form::Typed},
     {"fold-constants", "no op has only constant operands, but for views that kernels read", fold_constants,
      Form::Typed},
+    {"differentiate", "derivatives are computed by ops like all others: no Gradient is left", differentiate,
+     Form::Typed},
     {"simplify", "no rule of passes/simplify fires", simplify, Form::Typed},
     {"narrow-weights", "products on the host read weights of few bits as the model stores them", narrow_weights,
      Form::Typed},

@@ -2,7 +2,9 @@
 // spatial dimensions stay a primitive; one is viewed as two, so that kernels know planes and volumes only. A
 // bias is added by an Add, so that a sliced sum over channels stays legal (L4): fusion puts it into the
 // convolution's kernel again.
+#include "ir/ops/gradient.h"
 #include "ir/ops/window.h"
+#include "ir/ops/window_gradient.h"
 
 namespace weftc {
 
@@ -131,6 +133,14 @@ static std::vector<ValueId> decompose_conv(Builder& build, const OpView& op) {
   return {build.op(OpKind::Add, {result, build.reshape(bias, channels)})};
 }
 
+static Derivatives gradient_of_conv(const BackwardStep& s) {
+  const Term x = s.in(0), w = s.in(1);
+  const int64_t group = int_of(s.op, "group");
+  const Window window = window_of_attrs(s.op, x.dims(), s.g.dims());
+  return {spread_over_windows(s.build, s.g, w, window, group),
+          gradient_of_filters(s.build, x, s.g, window, group).reshape(w.dims())};
+}
+
 static OpDef conv() {
   OpDef def{.kind = OpKind::Conv,
             .name = "Conv",
@@ -142,6 +152,7 @@ static OpDef conv() {
             .canonicalize = canonical_convolution,
             .factors = factors_convolution,
             .linear = {{0}, {1}},
+            .gradient = gradient_of_conv,
             .eval = eval_conv,
             .decompose = decompose_conv,
             .is_primitive = [](const OpView& op) { return !op.has(2) && op.type(0).ndim() > 3; }};

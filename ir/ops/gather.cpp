@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ir/looked_up_dims.h"
+#include "ir/ops/gradient.h"
 #include "ir/ops/index.h"
 
 namespace weftc {
@@ -122,6 +123,43 @@ static std::vector<LengthRelation> relate_gather(const OpView& op) {
   return relations_of_indices(op, from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
 }
 
+/// Zeros of the shape of the data, to which g is added at these tuples.
+static Term added_at(const Term& zeros, const Term& tuples, const Term& g, Builder& build) {
+  return {build,
+          build.op(OpKind::ScatterND, {zeros.value(), tuples.value(), g.value()}, {{"reduction", std::string("add")}})};
+}
+
+/// The looked-up dim goes in front of the others and back again.
+Term added_along(Builder& build, const Dims& data, int64_t axis, const Term& indices, const Term& g) {
+  const int64_t ndim = static_cast<int64_t>(data.size()), looked_up = static_cast<int64_t>(indices.dims().size());
+  std::vector<int64_t> to_front = range_of(axis, axis + looked_up), back = range_of(1, axis + 1);
+  Dims turned{data[static_cast<size_t>(axis)]}, tuples = indices.dims();
+  tuples.push_back(1);
+  back.push_back(0);
+  for (int64_t d = 0; d < ndim; ++d) {
+    if (d == axis) continue;
+    turned.push_back(data[static_cast<size_t>(d)]);
+    to_front.push_back(d < axis ? d : d - 1 + looked_up);
+    if (d > axis) back.push_back(d);
+  }
+  const Term zeros = g.scalar(0).expand(turned);
+  return added_at(zeros, indices.reshape(tuples), g.transpose(to_front), build).transpose(back);
+}
+
+/// A known element of the axis is cut out as by a Slice.
+static Derivatives gradient_of_gather(const BackwardStep& s) {
+  const Dims data = s.in(0).dims();
+  const int64_t axis = s.op.integer("axis");
+  const std::optional<Tensor> known = s.view.known(1);
+  if (!known || known->size() != 1) return {added_along(s.build, data, axis, s.in(1), s.g)};
+  Dims row = data;
+  row[static_cast<size_t>(axis)] = 1;
+  std::vector<int64_t> pads(2 * data.size(), 0);
+  pads[static_cast<size_t>(axis)] = from_front(known->int_at(0), data[static_cast<size_t>(axis)]);
+  pads[data.size() + static_cast<size_t>(axis)] = data[static_cast<size_t>(axis)] - 1 - pads[static_cast<size_t>(axis)];
+  return {Term(s.build, s.build.op(OpKind::Pad, {s.g.reshape(row).value()}, {{"pads", pads}}))};
+}
+
 const OpDef kGather{.kind = OpKind::Gather,
                     .name = "Gather",
                     .onnx = {"Gather"},
@@ -135,6 +173,7 @@ const OpDef kGather{.kind = OpKind::Gather,
                     .factors = factors_gather,
                     .relate = relate_gather,
                     .linear = {{0}},
+                    .gradient = gradient_of_gather,
                     .eval = eval_gather,
                     .takes_strings = true};
 
@@ -198,6 +237,20 @@ static void eval_gather_elements(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// One element along the axis is compared for, so that nothing is scattered.
+static Derivatives gradient_of_gather_elements(const BackwardStep& s) {
+  const Dims data = s.in(0).dims(), indices = s.in(1).dims();
+  const int64_t axis = s.op.integer("axis"), count = data[static_cast<size_t>(axis)];
+  Dims row = data;
+  row[static_cast<size_t>(axis)] = 1;
+  if (indices != row)
+    return {Term(s.build, s.build.op(OpKind::ScatterElements, {s.zeros_like(0).value(), s.op.inputs[1], s.g.value()},
+                                     {{"axis", axis}, {"reduction", std::string("add")}}))};
+  const Term index = s.in(1), from_front = (index < 0).choose(index + static_cast<double>(count), index);
+  const Term place = positions(s.build, index.dtype(), count, static_cast<int>(axis), static_cast<int>(data.size()));
+  return {(place == from_front).choose(s.g, s.zero())};
+}
+
 const OpDef kGatherElements{
     .kind = OpKind::GatherElements,
     .name = "GatherElements",
@@ -210,6 +263,7 @@ const OpDef kGatherElements{
     .factors = factors_gather_elements,
     .relate = relate_gather_elements,
     .linear = {{0}},
+    .gradient = gradient_of_gather_elements,
     .eval = eval_gather_elements,
     .takes_strings = true};
 
@@ -286,6 +340,22 @@ static void eval_gather_nd(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// A tuple that begins with the place in the batch dims addresses all of the data.
+static Derivatives gradient_of_gather_nd(const BackwardStep& s) {
+  const Dims dims = s.in(1).dims();
+  const int ndim = static_cast<int>(dims.size());
+  Dims column = dims;
+  column.back() = 1;
+  std::vector<ValueId> parts;
+  for (int d = 0; d < tuple_dims(s.op, dims).first; ++d)
+    parts.push_back(positions(s.build, s.in(1).dtype(), dims[static_cast<size_t>(d)], d, ndim).expand(column).value());
+  parts.push_back(s.op.inputs[1]);
+  const Term tuples =
+      parts.size() == 1 ? s.in(1)
+                        : Term(s.build, s.build.op(OpKind::Concat, parts, {{"axis", static_cast<int64_t>(ndim - 1)}}));
+  return {added_at(s.zeros_like(0), tuples, s.g, s.build)};
+}
+
 const OpDef kGatherND{
     .kind = OpKind::GatherND,
     .name = "GatherND",
@@ -297,6 +367,7 @@ const OpDef kGatherND{
     .factors = factors_gather_nd,
     .relate = relate_gather_nd,
     .linear = {{0}},
+    .gradient = gradient_of_gather_nd,
     .eval = eval_gather_nd,
     .takes_strings = true};
 

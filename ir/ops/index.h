@@ -3,7 +3,7 @@
 #pragma once
 #include <unordered_map>
 
-#include "ir/ops/record.h"
+#include "ir/ops/formula.h"
 
 namespace weftc {
 
@@ -29,6 +29,10 @@ bool integer_operand(const OpView& op, int input);
 bool are_indices_inside(const OpView& op);
 /// What constant tuples of indices demand of the lengths of their dimensions.
 std::vector<LengthRelation> relations_of_tuples(const OpView& op);
+
+/// Zeros of the shape `data`, to which g is added where a Gather along `axis` by these indices reads: the sum of all
+/// that was made of each element. g: [data in front of the axis, indices, data behind it].
+Term added_along(Builder& build, const Dims& data, int64_t axis, const Term& indices, const Term& g);
 
 /// What operand 1 demands of the length of the dimension `axis` of operand 0, where its elements are counted up or
 /// known.

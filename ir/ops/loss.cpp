@@ -3,7 +3,7 @@
 // be sliced: the pick is then a masked look-up and a sum over ranks.
 //
 //   SoftmaxCrossEntropyLoss(x, t)  ->  l = LogSoftmax(x);  -mean(GatherElements(l, t))
-#include "ir/ops/composite.h"
+#include "ir/ops/gradient.h"
 
 namespace weftc {
 
@@ -68,6 +68,38 @@ std::vector<ValueId> decompose_cross_entropy(Builder& build, const OpView& op) {
   return {loss_of(build, op, log_probabilities), log_probabilities};
 }
 
+/// What a target's negative log-probability is multiplied with to be a part of the loss, times its derivative g.
+/// `valid`: which targets count.
+Term share_of_loss(const BackwardStep& s, const Term& target, const std::optional<Term>& valid) {
+  const std::string& reduction = text_of(s.op, "reduction");
+  std::optional<Term> weights;
+  if (s.has(2)) weights = pick(s.build, s.in(2), target, 0);
+  if (valid) weights = valid->choose(weights ? *weights : s.g.scalar(1), s.zero());
+  if (reduction != "mean") return weights ? *weights * s.g : s.g;
+  const Dims dims = target.dims();
+  if (!weights) return s.g * (1.0 / static_cast<double>(element_count(dims)));
+  return *weights * (s.g / weights->reduce(OpKind::ReduceSum, range_of(0, static_cast<int64_t>(dims.size())), false));
+}
+
+/// Softmax less 1 at the target, for each target that is not ignored; of the log-probabilities, which are result 1.
+Derivatives gradient_of_cross_entropy(const BackwardStep& s) {
+  const Dims scores = s.in(0).dims(), dims = s.in(1).dims();
+  const int ndim = static_cast<int>(scores.size());
+  Dims column = dims;
+  column.insert(column.begin() + 1, 1);
+  Term target = s.in(1);
+  std::optional<Term> valid;
+  if (s.op.has("ignore_index")) {
+    valid = (target == static_cast<double>(s.op.integer("ignore_index"))).apply(OpKind::Not);
+    target = valid->choose(target, target.scalar(0));
+  }
+  const Term share = share_of_loss(s, target, valid).expand(dims).reshape(column);
+  const Term at_target = positions(s.build, target.dtype(), scores[1], 1, ndim) == target.reshape(column);
+  const Term probability = s.out(1).apply(OpKind::Exp);
+  const Term derivative = at_target.choose(probability - 1, probability) * share;
+  return {valid ? valid->reshape(column).choose(derivative, s.zero()) : derivative};
+}
+
 /// The two records differ by what stands in front of the pick, and by the second result.
 OpDef loss(OpKind kind, const char* name, int outputs, DecomposeFn decompose) {
   OpDef def;
@@ -86,7 +118,13 @@ OpDef loss(OpKind kind, const char* name, int outputs, DecomposeFn decompose) {
 
 const OpDef kNegativeLogLikelihoodLoss =
     loss(OpKind::NegativeLogLikelihoodLoss, "NegativeLogLikelihoodLoss", 1, decompose_likelihood);
-const OpDef kSoftmaxCrossEntropyLoss =
-    loss(OpKind::SoftmaxCrossEntropyLoss, "SoftmaxCrossEntropyLoss", 2, decompose_cross_entropy);
+
+static OpDef cross_entropy() {
+  OpDef def = loss(OpKind::SoftmaxCrossEntropyLoss, "SoftmaxCrossEntropyLoss", 2, decompose_cross_entropy);
+  def.gradient = gradient_of_cross_entropy;
+  def.kept_results = 2;
+  return def;
+}
+const OpDef kSoftmaxCrossEntropyLoss = cross_entropy();
 
 }  // namespace weftc

@@ -131,6 +131,20 @@ static Term turned(const Term& matrices) {
   return matrices.transpose(order);
 }
 
+/// Rows of all leading dimensions as those of one matrix.
+static Term flat(const Term& matrices) {
+  const Dims dims = matrices.dims();
+  return dims.size() == 2 ? matrices
+                          : matrices.reshape({element_count(dims) / std::max<int64_t>(dims.back(), 1), dims.back()});
+}
+
+/// A matrix that meets all of x gets one product, whose sums run over the leading dimensions too.
+static Derivatives gradient_of_product(const BackwardStep& s) {
+  const Term x = s.in(0), w = s.in(1);
+  const bool is_shared = w.dims().size() == 2 && element_count(x.dims()) > 0;
+  return {product(s.g, turned(w)), is_shared ? product(turned(flat(x)), flat(s.g)) : product(turned(x), s.g)};
+}
+
 const OpDef kMatMul{
     .kind = OpKind::MatMul,
     .name = "MatMul",
@@ -141,7 +155,7 @@ const OpDef kMatMul{
     .infer = infer_matmul,
     .factors = factors_matmul,
     .linear = {{0}, {1}},
-    .gradient = WEFT_GRADIENT({product(g, turned(x1)), product(turned(x), g)}),
+    .gradient = gradient_of_product,
     .eval = eval_matmul,
     .decompose = decompose_matmul,
     .is_primitive = [](const OpView& op) { return op.type(0).ndim() > 1 && op.type(1).ndim() > 1; },

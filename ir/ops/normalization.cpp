@@ -3,7 +3,7 @@
 // grow-reduction makes one kernel:
 //
 //   LayerNormalization(x, s, b)  ->  d = x - mean(x);  d * (1 / sqrt(mean(d * d) + epsilon)) * s + b
-#include "ir/ops/composite.h"
+#include "ir/ops/gradient.h"
 #include "ir/tied_extents.h"
 
 namespace weftc {
@@ -76,6 +76,17 @@ std::vector<ValueId> decompose_layer_normalization(Builder& build, const OpView&
   ValueId result = multiply(build, build.cast(n.value, dtype), inputs[1]);
   if (has_bias) result = add(build, result, inputs[2]);
   return {result, n.mean, n.inverse_deviation};
+}
+
+/// With h the normalised rows and u = g * scale: the derivative by x has no part along 1 or along h, which the
+/// normalisation takes out.
+Derivatives gradient_of_layer_normalization(const BackwardStep& s) {
+  const std::vector<int64_t> axes = trailing_axes(s.view);
+  const DType dtype = s.g.dtype(), stash = stash_dtype(s.view);
+  const auto row_mean = [&](const Term& t) { return Term(s.build, mean(s.build, t.value(), axes, true)); };
+  const Term inverse = s.out(2), h = (s.in(0).cast(stash) - s.out(1)) * inverse, u = (s.g * s.in(1)).cast(stash);
+  const Term dx = inverse * (u - row_mean(u) - h * row_mean(u * h));
+  return {dx.cast(dtype), s.g * h.cast(dtype), s.g};
 }
 
 /// Division by the root mean square. SimplifiedLayerNormalization, the older spelling, has the inverse
@@ -155,6 +166,8 @@ const OpDef kLayerNormalization{.kind = OpKind::LayerNormalization,
                                 .outputs = {1, 3},
                                 .infer = infer_normalization,
                                 .canonicalize = canonical_axis,
+                                .gradient = gradient_of_layer_normalization,
+                                .kept_results = 3,
                                 .decompose = decompose_layer_normalization};
 
 const OpDef kRMSNormalization = rms_normalization(OpKind::RMSNormalization, "RMSNormalization", 1);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ir/ops/gradient.h"
+#include "ir/ops/index.h"
 #include "ir/ops/relations.h"
 #include "ir/ops/view.h"
 
@@ -208,8 +209,26 @@ static bool is_view(const OpView& op) {
   return has_known_pads(op) && !(cuts && repeats_elements(op));
 }
 
-/// What was added is cut off, and what was cut off is 0. Only a constant is a view of its own.
+/// Of the other modes, what each element was repeated to is added up, one dimension after another.
+static Term gradient_of_repeats(const BackwardStep& s) {
+  const std::vector<int64_t>& pads = s.op.ints("pads");
+  const std::string& mode = text_of(s.op, "mode");
+  Term g = s.g;
+  const Dims x = s.in(0).dims();
+  for (size_t d = 0; d < x.size(); ++d) {
+    Dims data = g.dims();
+    if (data[d] == x[d]) continue;
+    std::vector<int64_t> sources;
+    for (int64_t i = 0; i < data[d]; ++i) sources.push_back(padded_source(mode, i - pads[d], x[d]));
+    data[d] = x[d];
+    g = added_along(s.build, data, static_cast<int64_t>(d), Term(s.build, s.build.ints(sources)), g);
+  }
+  return g;
+}
+
+/// Of a constant: what was added is cut off, and what was cut off is 0.
 static Derivatives gradient_of_pad(const BackwardStep& s) {
+  if (repeats_elements(s.view)) return {gradient_of_repeats(s)};
   std::vector<int64_t> pads = s.op.ints("pads");
   for (int64_t& pad : pads) pad = -pad;
   return {Term(s.build, s.build.op(OpKind::Pad, {s.g.value()}, {{"pads", pads}}))};

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/ops/gradient.h"
 #include "ir/ops/sampling.h"
 #include "ir/ops/window.h"
+#include "ir/ops/window_gradient.h"
 
 namespace weftc {
 
@@ -171,6 +173,54 @@ static std::vector<ValueId> decompose_max_pool(Builder& build, const OpView& op)
   return {build.op(OpKind::MaxPool, {x.value()}, pool.attrs), index.value()};
 }
 
+/// Each maximum's derivative goes to its element, the first of equal ones, whose number in the whole image is result 1.
+static Derivatives gradient_of_max_pool(const BackwardStep& s) {
+  if (int_of(s.op, "storage_order")) {
+    s.view.fail("gradient-unsupported", "there is no rule for the gradient of MaxPool ('{}') with storage_order 1",
+                s.op.name);
+    return {};
+  }
+  const Dims dims = s.in(0).dims();
+  const int64_t elements = element_count(dims), windows = element_count(s.g.dims());
+  const Term zeros = s.zero().expand({elements}), tuples = s.out(1).reshape({windows, 1}), g = s.g.reshape({windows});
+  return {Term(s.build, s.build.op(OpKind::ScatterND, {zeros.value(), tuples.value(), g.value()},
+                                   {{"reduction", std::string("add")}}))
+              .reshape(dims)};
+}
+
+/// How many elements the windows of one dim count, as the mean has them.
+static std::vector<double> counts_of_windows(const WindowDim& dim, bool include_pad) {
+  std::vector<double> counts;
+  const int64_t first = include_pad ? -dim.before : 0, end = dim.in + (include_pad ? dim.behind : 0);
+  for (int64_t o = 0; o < dim.out; ++o) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < dim.kernel; ++k) {
+      const int64_t at = o * dim.stride - dim.before + k * dim.dilation;
+      count += at >= first && at < end;
+    }
+    counts.push_back(static_cast<double>(count));
+  }
+  return counts;
+}
+
+/// An average is a convolution of each channel with ones, of which each window is divided by its count.
+static Derivatives gradient_of_average_pool(const BackwardStep& s) {
+  const Dims x = s.in(0).dims();
+  const Window window = window_of_attrs(s.op, x, s.g.dims());
+  Term g = s.g;
+  for (size_t d = 0; d < window.size(); ++d) {
+    std::vector<double> shares;
+    for (const double count : counts_of_windows(window[d], int_of(s.op, "count_include_pad") != 0))
+      shares.push_back(1 / count);
+    Dims dims(x.size(), 1);
+    dims[2 + d] = window[d].out;
+    g = g * constant(s.build, g.dtype(), dims, shares);
+  }
+  Dims ones{x[1], 1};
+  for (const WindowDim& dim : window) ones.push_back(dim.kernel);
+  return {spread_over_windows(s.build, g, s.g.scalar(1).expand(ones), window, x[1])};
+}
+
 static OpDef pool(OpKind kind, const char* name, EvalFn eval) {
   OpDef def;
   def.kind = kind;
@@ -191,6 +241,8 @@ static OpDef max_pool() {
   OpDef def = pool(OpKind::MaxPool, "MaxPool", eval_max_pool);
   def.attrs.push_back({"storage_order", AttrType::Int, 0});
   def.outputs = {1, 2};
+  def.gradient = gradient_of_max_pool;
+  def.kept_results = 2;
   def.decompose = decompose_max_pool;
   def.is_primitive = [](const OpView& op) { return !wants_indices(op); };
   return def;
@@ -201,6 +253,7 @@ static OpDef average_pool() {
   OpDef def = pool(OpKind::AveragePool, "AveragePool", eval_average_pool);
   def.attrs.push_back({"count_include_pad", AttrType::Int, 0});
   def.linear = {{0}};
+  def.gradient = gradient_of_average_pool;
   return def;
 }
 

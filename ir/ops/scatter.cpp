@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/ops/gradient.h"
 #include "ir/ops/index.h"
 #include "ir/ops/pointwise.h"
 
@@ -24,6 +25,22 @@ static bool check_scatter(const OpView& op) {
     return op.fail("scatter-strings-unsupported", "'reduction' is '{}', but strings only replace others",
                    printable(reduction));
   return integer_operand(op, 1);
+}
+
+/// Replaced elements of the data have no part in the result; all updates of an element are taken to be in it. `gather`
+/// reads where the scatter writes.
+static Derivatives gradient_of_scatter(const BackwardStep& s, OpKind gather) {
+  const std::string& reduction = text_of(s.op, "reduction");
+  if (reduction != "none" && reduction != "add") {
+    s.view.fail("gradient-unsupported", "there is no rule for the gradient of {} ('{}') with reduction '{}'",
+                op_def(s.op).name, s.op.name, reduction);
+    return {};
+  }
+  const Attrs axis = s.op.has("axis") ? Attrs{{"axis", s.op.integer("axis")}} : Attrs{};
+  const Term read(s.build, s.build.op(gather, {s.g.value(), s.op.inputs[1]}, axis));
+  if (reduction == "add") return {s.g, {}, read};
+  const std::vector<ValueId> operands{s.g.value(), s.op.inputs[1], s.zeros_like(2).value()};
+  return {Term(s.build, s.build.op(s.op.kind, operands, axis)), {}, read};
 }
 
 /// Puts one update into the data. Updates of one element are combined in row-major order; with "none" the last
@@ -101,22 +118,24 @@ static void eval_scatter_elements(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-const OpDef kScatterElements{.kind = OpKind::ScatterElements,
-                             .name = "ScatterElements",
-                             .onnx = {"ScatterElements", 11},
-                             .aliases = {{"Scatter", 9}},
-                             .attrs = {{"axis", AttrType::Int, 0},
-                                       {"reduction", AttrType::Text, "none"},
-                                       {.name = "from_front", .type = AttrType::Int, .is_own = true},
-                                       {.name = "inside", .type = AttrType::Int, .is_own = true}},
-                             .inputs = {3, 3},
-                             .category = Category::Index,
-                             .infer = infer_scatter_elements,
-                             .canonicalize = canonical_axis,
-                             .factors = factors_scatter_elements,
-                             .relate = relate_scatter_elements,
-                             .eval = eval_scatter_elements,
-                             .takes_strings = true};
+const OpDef kScatterElements{
+    .kind = OpKind::ScatterElements,
+    .name = "ScatterElements",
+    .onnx = {"ScatterElements", 11},
+    .aliases = {{"Scatter", 9}},
+    .attrs = {{"axis", AttrType::Int, 0},
+              {"reduction", AttrType::Text, "none"},
+              {.name = "from_front", .type = AttrType::Int, .is_own = true},
+              {.name = "inside", .type = AttrType::Int, .is_own = true}},
+    .inputs = {3, 3},
+    .category = Category::Index,
+    .infer = infer_scatter_elements,
+    .canonicalize = canonical_axis,
+    .factors = factors_scatter_elements,
+    .relate = relate_scatter_elements,
+    .gradient = [](const BackwardStep& s) { return gradient_of_scatter(s, OpKind::GatherElements); },
+    .eval = eval_scatter_elements,
+    .takes_strings = true};
 
 /// ScatterND-18: updates have the indices' dims without the tuple, then the data's dims that the tuple leaves.
 static bool infer_scatter_nd(const OpView& op, std::vector<TensorType>& results) {
@@ -194,6 +213,7 @@ const OpDef kScatterND{
     .infer = infer_scatter_nd,
     .factors = factors_scatter_nd,
     .relate = relate_scatter_nd,
+    .gradient = [](const BackwardStep& s) { return gradient_of_scatter(s, OpKind::GatherND); },
     .eval = eval_scatter_nd,
     .takes_strings = true};
 

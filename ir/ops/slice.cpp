@@ -256,12 +256,38 @@ static void eval_slice(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
+/// Zeros between the elements of one dim, and the order of the operand: what a Slice in steps has taken.
+static Term spread_by_step(const Term& g, size_t dim, int64_t step, Builder& build) {
+  Dims dims = g.dims();
+  Term x = g;
+  if (step < 0) {
+    std::vector<int64_t> starts(dims.size(), 0), ends = dims, steps(dims.size(), 1);
+    starts[dim] = std::max<int64_t>(dims[dim] - 1, 0), ends[dim] = INT64_MIN, steps[dim] = -1;
+    x = {build, build.op(OpKind::Slice, {x.value()}, {{"ends", ends}, {"starts", starts}, {"steps", steps}})};
+  }
+  const int64_t gap = std::abs(step) - 1;
+  if (gap == 0) return x;
+  Dims apart = dims;
+  apart.insert(apart.begin() + static_cast<long>(dim) + 1, 1);
+  std::vector<int64_t> pads(2 * apart.size(), 0);
+  pads[apart.size() + dim + 1] = gap;
+  dims[dim] *= gap + 1;
+  return Term(build, build.op(OpKind::Pad, {x.reshape(apart).value()}, {{"pads", pads}})).reshape(dims);
+}
+
 /// What is left out has no part in the result.
 static Derivatives gradient_of_slice(const BackwardStep& s) {
-  const Dims dims = s.in(0).dims();
-  std::vector<int64_t> pads = s.op.ints("starts");
-  for (size_t d = 0; d < dims.size(); ++d) pads.push_back(dims[d] - pads[d] - s.g.dims()[d]);
-  return {Term(s.build, s.build.op(OpKind::Pad, {s.g.value()}, {{"pads", pads}}))};
+  const Dims dims = s.in(0).dims(), counts = s.g.dims();
+  const std::vector<int64_t>&starts = s.op.ints("starts"), &steps = s.op.ints("steps");
+  Term g = s.g;
+  std::vector<int64_t> pads;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    g = spread_by_step(g, d, steps[d], s.build);
+    pads.push_back(steps[d] > 0 ? starts[d] : starts[d] + (counts[d] - 1) * steps[d]);
+  }
+  for (size_t d = 0; d < dims.size(); ++d) pads.push_back(dims[d] - pads[d] - g.dims()[d]);
+  if (element_count(counts) == 0) return {s.zeros_like(0)};
+  return {Term(s.build, s.build.op(OpKind::Pad, {g.value()}, {{"pads", pads}}))};
 }
 
 /// Canonical: one entry of starts, ends and steps for each dimension, starts in range; an end before the first element

@@ -3,7 +3,7 @@
 // one kernel of the parts.
 //
 //   Softmax(x)  ->  m = ReduceMax(x);  e = Exp(x - m);  e / ReduceSum(e)
-#include "ir/ops/composite.h"
+#include "ir/ops/gradient.h"
 
 namespace weftc {
 
@@ -69,7 +69,17 @@ static std::vector<ValueId> decompose_hardmax(Builder& build, const OpView& op) 
   return {flat ? build.reshape_to(result, op.type(0).shape) : result};
 }
 
-static OpDef softmax(OpKind kind, const char* name, DecomposeFn decompose) {
+/// A row of -infinity alone, which is NaN, stays so.
+static Derivatives gradient_of_softmax(const BackwardStep& s) {
+  const Term y = s.out(), sum = (s.g * y).reduce(OpKind::ReduceSum, softmax_axes(s.view), true);
+  return {y * (s.g - sum)};
+}
+
+static Derivatives gradient_of_log_softmax(const BackwardStep& s) {
+  return {s.g - s.out().apply(OpKind::Exp) * s.g.reduce(OpKind::ReduceSum, softmax_axes(s.view), true)};
+}
+
+static OpDef softmax(OpKind kind, const char* name, DecomposeFn decompose, GradientFn gradient) {
   OpDef def;
   def.kind = kind;
   def.name = name;
@@ -78,12 +88,13 @@ static OpDef softmax(OpKind kind, const char* name, DecomposeFn decompose) {
   def.import = import_softmax;
   def.infer = infer_softmax;
   def.canonicalize = canonical_axis;
+  def.gradient = gradient;
   def.decompose = decompose;
   return def;
 }
 
-const OpDef kSoftmax = softmax(OpKind::Softmax, "Softmax", decompose_softmax);
-const OpDef kLogSoftmax = softmax(OpKind::LogSoftmax, "LogSoftmax", decompose_log_softmax);
-const OpDef kHardmax = softmax(OpKind::Hardmax, "Hardmax", decompose_hardmax);
+const OpDef kSoftmax = softmax(OpKind::Softmax, "Softmax", decompose_softmax, gradient_of_softmax);
+const OpDef kLogSoftmax = softmax(OpKind::LogSoftmax, "LogSoftmax", decompose_log_softmax, gradient_of_log_softmax);
+const OpDef kHardmax = softmax(OpKind::Hardmax, "Hardmax", decompose_hardmax, no_gradient);
 
 }  // namespace weftc

@@ -123,6 +123,12 @@ static std::vector<ValueId> decompose_counted_top_k(Builder& build, const OpView
   return first;
 }
 
+/// Each element that was taken gets its derivative; which ones they are is result 1.
+static Derivatives gradient_of_top_k(const BackwardStep& s) {
+  return {Term(s.build, s.build.op(OpKind::ScatterElements, {s.zeros_like(0).value(), s.op.outputs[1], s.g.value()},
+                                   {{"axis", s.op.integer("axis")}, {"reduction", std::string("add")}}))};
+}
+
 const OpDef kTopK{.kind = OpKind::TopK,
                   .name = "TopK",
                   .onnx = {"TopK"},
@@ -142,6 +148,8 @@ const OpDef kTopK{.kind = OpKind::TopK,
                       },
                   .factors = factors_top_k,
                   .relate = relate_top_k,
+                  .gradient = gradient_of_top_k,
+                  .kept_results = 2,
                   .eval = eval_top_k,
                   .decompose = decompose_counted_top_k,
                   .is_primitive = [](const OpView& op) { return !op.has(1); },

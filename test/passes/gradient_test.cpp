@@ -9,14 +9,28 @@ using namespace weftc::test;
 namespace {
 
 /// y is the sum of z, which `body` computes from x and w; the gradients of y where there is room for them.
-std::string model_of(const std::string& body, bool with_gradient) {
+std::string model_of(const std::string& inputs, const std::string& body, bool with_gradient) {
+  const auto with_names = [&](std::string text) {
+    for (const char* name : {"x", "w"})
+      text.replace(text.find(std::string("] ") + name) + 2, 1, std::string("d") + name);
+    return text;
+  };
   const std::string gradient = R"(dx, dw = ai.onnx.preview.training.Gradient<xs = ["x", "w"], y = "y">(x, w))";
   return "<ir_version: 10, opset_import: [\"\" : 20, \"ai.onnx.preview.training\" : 1]>\n"
-         "m (double[2, 3] x, double[3, 2] w) => (double y" +
-         std::string(with_gradient ? ", double[2, 3] dx, double[3, 2] dw" : "") +
-         ") <double two = {2}, double[2, 1] column = {0.5, -2}, bool[3] mask = {1, 0, 1}, int64[1] zero = {0}, "
+         "m (" +
+         inputs + ") => (double y" + (with_gradient ? ", " + with_names(inputs) : "") +
+         ") <int64[2] ends = {1, 2}, float[4] scales = {1, 1, 2, 1.5}, double two = {2}, double[2, 1] column = {0.5, "
+         "-2}, bool[3] mask = {1, 0, 1}, int64[1] zero = {0}, "
          "int64[1] one = {1}, int64[1] six = {6}, int64[3] more = {4, 2, 3}, double four = {4}, double low = {-0.2}, "
-         "int64[4] border = {1, -1, 0, 2}> {\n" +
+         "int64[4] border = {1, -1, 0, 2}, int64[3] pair = {2, 1, 1}, int64[2] two_one = {1, -1}, int64[2] far = {-9, "
+         "-9}, "
+         "int64[2] both = {0, 1}, int64[2] back = {-1, -2}, int64[1] three = {3}, int64[1] two_steps = {2}, "
+         "int64[4] border_all = {1, 1, 0, 1}, int64[2, 2] picks = {2, 0, -1, 1}, int64 last = {-1}, double[2] half = "
+         "{0.5, 2}, int64[2, 3] places = {0, -1, 0, 1, 1, 2}, int64[2, 1] column_places = {-1, 1}, "
+         "int64[2, 2] tuples = {0, 1, -1, 0}, int64[2, 1] batch_tuples = {2, -3}, int64[2, 3] distinct = {2, 0, 1, 0, "
+         "1, 2}, int64[1] two_of = {2}, double[3] three_scale = {0.5, 2, -1}, double[3] three_bias = {0.1, 0.2, 0.3}, "
+         "int64[2] one_six = {1, 6}, int64[1] label = {4}, int64[2] labels = {-1, 2}, int64[2] labels_of_two = {0, 1}, "
+         "double[2] class_weights = {0.5, 2}, double[3] class_weights_of_three = {0.5, 2, 1}> {\n" +
          body + "\n y = ReduceSum<keepdims = 0>(z)\n" + (with_gradient ? gradient : "") + "}";
 }
 
@@ -26,10 +40,12 @@ double value_at(const Module& module, const std::vector<Tensor>& inputs) {
   return result.outputs[0].at(0);
 }
 
-void check_gradient(const std::string& body) {
+/// Both derivatives of the sum of z, which `body` computes from x and w, against differences.
+void check_gradient_of(const std::string& ports, const std::string& body) {
+  CAPTURE(ports);
   CAPTURE(body);
-  const auto forward = prepare(model_of(body, false), "", "decompose");
-  const auto both = prepare(model_of(body, true), "", "decompose");
+  const auto forward = prepare(model_of(ports, body, false), "", "decompose");
+  const auto both = prepare(model_of(ports, body, true), "", "decompose");
   INFO(both->diags.text());
   REQUIRE(forward->ok());
   REQUIRE(both->ok());
@@ -48,6 +64,8 @@ void check_gradient(const std::string& body) {
       CHECK(made.outputs[1 + k].at(i) == doctest::Approx((above - below) / (2 * kStep)).epsilon(1e-4));
     }
 }
+
+void check_gradient(const std::string& body) { check_gradient_of("double[2, 3] x, double[3, 2] w", body); }
 
 }  // namespace
 
@@ -86,8 +104,62 @@ TEST_CASE("gradients are the limits of differences") {
            "a = Pad(x, border) z = Mul(a, a)",
            "a = Gelu(x) b = LogSoftmax(x) c = Mul(a, b) d = Clip(c, low) z = Mul(d, d)",
            "f = Floor(x) z = Add(f, x)",
+           "a = LogSoftmax<axis = 0>(x) t = Transpose(w) z = Mul(a, t)",
+           "e = Expand(w, one) z = MatMul(x, e)",
+           "b = Expand(x, pair) c = MatMul(b, w) z = Mul(c, c)",
+           "r = Slice(x, two_one, far, both, back) s = Slice(w, zero, three, zero, two_steps) a = Transpose(r) "
+           "z = MatMul(s, r)",
+           "a = Pad<mode = \"reflect\">(x, border_all) b = Pad<mode = \"edge\">(a, border_all) "
+           "c = Pad<mode = \"wrap\">(b, border_all) z = Mul(c, c)",
+           "a = Gather<axis = 1>(x, picks) b = Gather<axis = 0>(w, last) c = Mul(a, a) z = Mul(c, half)",
+           "b = Gather<axis = 0>(w, last) z = Mul(b, b)",
+           "a = GatherElements<axis = 1>(x, places) b = GatherElements<axis = 1>(x, column_places) c = Mul(a, b) z = "
+           "Mul(c, c)",
+           "a = GatherND(w, tuples) b = GatherND<batch_dims = 1>(x, batch_tuples) z = Mul(a, b)",
+           "t = Transpose(w) a = ScatterElements<axis = 1, reduction = \"add\">(x, places, t) z = Mul(a, a)",
+           "t = Transpose(w) a = ScatterElements<axis = 1>(x, distinct, t) z = Mul(a, x)",
+           "a = GatherND(w, tuples) b = ScatterND(w, tuples, a) c = Mul(b, w) d = ScatterND<reduction = \"add\">(c, "
+           "tuples, a) z = Mul(d, d)",
+           "v, i = TopK<axis = 1>(x, two_of) z = Mul(v, v)",
+           "a = LayerNormalization(x, three_scale, three_bias) t = Transpose(w) z = Mul(a, t)",
+           "s = ReduceSum<keepdims = 0>(w, one) a = LayerNormalization<axis = 0>(w, w, w) b, m, d = "
+           "LayerNormalization(x, s) e = Mul(b, d) f = Transpose(a) g = Add(f, m) z = Mul(g, e)",
+           "r = Reshape(x, one_six) z = SoftmaxCrossEntropyLoss(r, label)",
+           "t = Transpose(w) a = Mul(x, t) z, l = SoftmaxCrossEntropyLoss<ignore_index = -1, reduction = \"sum\">(a, "
+           "labels)",
+           "a = MatMul(x, w) z = SoftmaxCrossEntropyLoss<reduction = \"none\">(a, labels_of_two)",
+           "a = MatMul(x, w) z = SoftmaxCrossEntropyLoss(a, labels_of_two, class_weights)",
+           "a = LogSoftmax(x) z = NegativeLogLikelihoodLoss(a, labels_of_two, class_weights_of_three)",
        })
     check_gradient(body);
+}
+
+TEST_CASE("gradients of windows over images") {
+  const auto check = [](const std::string& image, const std::string& filters, const std::string& body) {
+    check_gradient_of("double[" + image + "] x, double[" + filters + "] w", body);
+  };
+  for (const char* attrs : {"", "<pads = [1, 0, 2, 1]>", "<strides = [2, 3]>",
+                            "<strides = [2, 2], pads = [1, 1, 1, 1]>", "<dilations = [2, 1], pads = [1, 1, 1, 1]>",
+                            "<strides = [2, 1], dilations = [1, 2], auto_pad = \"SAME_UPPER\">"}) {
+    check("2, 3, 6, 7", "4, 3, 3, 2", std::string("c = Conv") + attrs + "(x, w) z = Mul(c, c)");
+    check("2, 3, 4, 3", "3, 2, 3, 2", std::string("c = ConvTranspose") + attrs + "(x, w) z = Mul(c, c)");
+  }
+  check("2, 4, 5, 5", "6, 2, 2, 3", "c = Conv<group = 2>(x, w) z = Mul(c, c)");
+  check("1, 3, 5, 5", "3, 1, 3, 3", "c = Conv<group = 3, pads = [1, 1, 1, 1]>(x, w) z = Mul(c, c)");
+  check("2, 2, 7", "3, 2, 3", "r = ReduceSum<keepdims = 0>(w, ends) c = Conv<strides = [2]>(x, w, r) z = Mul(c, c)");
+  check("1, 2, 3, 4, 3", "2, 2, 2, 2, 2", "c = Conv<strides = [1, 2, 1]>(x, w) z = Mul(c, c)");
+  check("2, 4, 3", "4, 1, 3", "c = ConvTranspose<group = 2, strides = [2], output_padding = [1]>(x, w) z = Mul(c, c)");
+  for (const char* attrs :
+       {"kernel_shape = [2, 2]", "kernel_shape = [3, 2], strides = [2, 2], pads = [1, 0, 1, 1]",
+        "kernel_shape = [2, 3], strides = [2, 2], ceil_mode = 1", "kernel_shape = [2, 2], dilations = [2, 1]"}) {
+    check("2, 2, 5, 6", "1", std::string("p = MaxPool<") + attrs + ">(x) q = Mul(p, p) z = Mul(q, w)");
+    check("2, 2, 5, 6", "1", std::string("p = AveragePool<") + attrs + ">(x) q = Mul(p, p) z = Mul(q, w)");
+  }
+  check("2, 2, 5, 6", "1",
+        "p = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1>(x) q = Mul(p, p) z = "
+        "Mul(q, w)");
+  check("2, 3, 4", "1", "a = GlobalAveragePool(x) b = GlobalMaxPool(x) c = Mul(a, b) z = Mul(c, w)");
+  check("1, 2, 3, 3", "1", "r = Resize<mode = \"linear\">(x, , scales) s = Mul(r, r) z = Mul(s, w)");
 }
 
 TEST_CASE("gradients where functions have kinks are those of PyTorch 2.15") {
@@ -168,6 +240,7 @@ TEST_CASE("gradients that cannot be computed are refused") {
     then_branch = a () => (float[3] d) { d = ai.onnx.preview.training.Gradient<xs = ["x"], y = "y">(x) },
     else_branch = b () => (float[3] e) { e = Neg(x) }>)") == "gradient-subgraph-unsupported");
   CHECK(id(R"(xs = ["x"], y = "nothing">(x))") == "undefined-value");
-  CHECK(id(R"(xs = ["x"], y = "y">(x))", "y = Gather(x, n) n = Constant<value = int64 {0}>()") ==
+  CHECK(id(R"(xs = ["x"], y = "y">(x))",
+           "y = ScatterElements<reduction = \"max\">(x, n, x) n = Constant<value = int64[3] {0, 1, 1}>()") ==
         "gradient-unsupported");
 }

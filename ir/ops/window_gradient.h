@@ -1,0 +1,20 @@
+// The two derivatives of a sum over windows, which convolutions and pools share.
+//
+//   y[o] = sum over k of x[o * stride - before + k * dilation] * w[k]
+//   dx: each g[o] goes to all that its window has read      dw[k]: the sum over o of g[o] * x[o * stride - before +
+//   ...]
+#pragma once
+#include "ir/ops/formula.h"
+#include "ir/ops/window.h"
+
+namespace weftc {
+
+/// The derivative by the image [N, C, ...] from that by the result [N, M, ...] of a convolution with filters
+/// [M, C / group, window]: a ConvTranspose that gives back the image's extents.
+Term spread_over_windows(Builder& build, const Term& g, const Term& filters, const Window& window, int64_t group);
+
+/// The derivative by the filters, [M, C / group, window]: a convolution that has channels for a batch, and g for its
+/// filters, so that strides and dilations change their places.
+Term gradient_of_filters(Builder& build, const Term& image, const Term& g, const Window& window, int64_t group);
+
+}  // namespace weftc

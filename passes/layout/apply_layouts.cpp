@@ -52,6 +52,7 @@ class GraphLayout {
   std::vector<Layout> lay_region(OpId owner, size_t number, const std::vector<Layout>& parameters, Diags& diags);
   void slice_carried(OpId id, std::vector<Layout>& parameters);
   void finish_result(ValueId value, Layout layout);
+  Layout like_primal(ValueId value, const Layout& layout) const;
   bool may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op);
   bool require_replicated(OpId id, size_t input, const char* what);
 
@@ -105,6 +106,21 @@ ValueId GraphLayout::fetch(ValueId v) {
   return wanted ? resharder_.reshard(value, *wanted) : value;
 }
 
+// A derivative is reduced to the slices that the value has which it is by: an all-reduce and a slice in front of the
+// next op would move twice as much. By a parameter it lies just as what the optimizer keeps of it does.
+Layout GraphLayout::like_primal(ValueId value, const Layout& layout) const {
+  const auto primal = is_top() ? module_.primals.find(graph_.value(value).name) : module_.primals.end();
+  const ValueId of = primal == module_.primals.end() ? ValueId{} : graph_.find_value(primal->second);
+  if (!of || !(graph_.producer_op(of).place == graph_.producer_op(value).place)) return layout;
+  const Layout& wanted = graph_.type(latest(of)).layout;
+  if (graph_.type(of).dims() != graph_.type(value).dims() || wanted.has(Kind::V) || layout.has(Kind::V)) return layout;
+  if (graph_.producer_op(of).kind == OpKind::Input) return wanted;
+  Layout target = layout;
+  for (int a = 0; a < layout.size(); ++a)
+    if (layout[a].is(Kind::P)) target.set(a, wanted[a]);
+  return target;
+}
+
 // Settles what readers get of a result: a partial sum is reduced here, at its producer, and a request is met
 // here, so that the reduction and the request are one collective (a reduce-scatter instead of an all-reduce and
 // a slice). A request for a node also holds for a partial sum inside of what the node was decomposed to.
@@ -118,9 +134,9 @@ void GraphLayout::finish_result(ValueId value, Layout layout) {
     const bool inside = node != requests_.nodes.end() && node->second.first == graph_.type(value).dims();
     if (!request && inside && layout.has(Kind::P)) request = &node->second.second;
   }
-  Layout target = layout;
+  Layout target = like_primal(value, layout);
   for (int a = 0; a < layout.size(); ++a)
-    if (layout[a].is(Kind::P)) target.set(a, {});
+    if (target[a].is(Kind::P)) target.set(a, {});
   if (request && !may_be_laid_out(layout, *request, op)) return;
   if (request) {
     const std::optional<Layout> wanted = requested_layout(*request, graph_.type(value), mesh(op), diags_);
@@ -149,6 +165,9 @@ void GraphLayout::lay_source(OpId id) {
     for (size_t a = 0; a < mesh(op).size(); ++a)
       if (mesh(op)[a].size > 1) layout.set(static_cast<int>(a), AxisState::varying());
   const bool parameter = op.kind == OpKind::Input && !is_top();  // laid out where the operand is
+  for (const State& state : module_.states)
+    if (is_top() && !state.of.empty() && state.input == graph_.value(value).name)
+      if (const ValueId of = graph_.find_value(state.of); of && of.index < value.index) layout = graph_.type(of).layout;
   if (!parameter && requests_.results.contains(value)) {
     const LayoutRequest& request = requests_.results.at(value);
     if (const auto wanted = requested_layout(request, graph_.type(value), mesh(op), diags_)) layout = *wanted;

@@ -152,6 +152,7 @@ struct OnnxModel {
   std::string producer;
   std::map<std::string, int64_t> opsets;  // domain to version
   OnnxGraph graph;
+  std::vector<OnnxTensor> parameters;  // initialisers that are trained: inputs of the graph now
   std::vector<OnnxFunction> functions;
   std::vector<OnnxConfiguration> configurations;
   std::vector<std::string> lines;  // of a text model

@@ -12,7 +12,9 @@
 #include "frontend/onnx_import.h"
 #include "frontend/onnx_load.h"
 #include "frontend/onnx_text.h"
+#include "frontend/share_nodes.h"
 #include "frontend/sort_nodes.h"
+#include "frontend/training_step.h"
 #include "frontend/unfold_attention.h"
 
 namespace weftc {
@@ -94,12 +96,38 @@ std::string identifier_of(const std::string& path) {
   return letter ? stem : "model_" + stem;
 }
 
+/// What a training step carries from step to step, and where it begins; false after reporting.
+bool bind_trained_states(ImportState& state, const WrittenStep& step, const Loc& loc) {
+  state.module.training = step.training;
+  for (const TrainedState& each : step.states) {
+    State made{each.name, each.next, loc, {}, each.of};
+    if (each.first) {
+      const auto first = state.constant(*each.first, "initializer '" + printable(each.name) + "'", each.first->loc);
+      if (!first) return false;
+      made.initial = *first;
+    }
+    state.module.states.push_back(std::move(made));
+  }
+  return true;
+}
+
+/// The model with functions in place of their calls; with `train:`, as a training step.
+bool write_out_functions(OnnxModel& model, const Schedule* schedule, std::optional<WrittenStep>& step, Diags& diags) {
+  if (!schedule || !schedule->train) return inline_functions(model, diags);
+  step = write_training_step(model, *schedule->train, diags);
+  if (!step || !inline_functions(model, diags)) return false;
+  sort_nodes(model.graph);
+  share_equal_nodes(model.graph);
+  return true;
+}
+
 /// With a schedule, what the model's annotations say goes into it.
 std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Schedule* schedule, Diags& diags) {
   const bool per_rank = schedule && schedule->per_rank;
-  if (!check_versions(model, diags) || !inline_functions(model, diags) || !unfold_attention(model, diags) ||
-      !name_gradients(model, diags) || !join_messages(model, per_rank, diags) || !check_domains(model, diags) ||
-      !modernise_nodes(model, diags))
+  std::optional<WrittenStep> step;
+  if (!check_versions(model, diags) || !write_out_functions(model, schedule, step, diags) ||
+      !unfold_attention(model, diags) || !name_gradients(model, diags) || !join_messages(model, per_rank, diags) ||
+      !check_domains(model, diags) || !modernise_nodes(model, diags))
     return {};
   drop_repeated_constants(model, model.graph, diags);
   sort_nodes(model.graph);
@@ -115,7 +143,8 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
   ImportScope scope(model.graph, module.graph, nullptr);
   const bool inputs = import_inputs(state, options, scope);
   const bool graph = import_graph(state, scope);
-  if (!initialisers || !supported || !inputs || !graph) return {};
+  const bool bound = !step || bind_trained_states(state, *step, schedule->train->loc);
+  if (!initialisers || !supported || !inputs || !graph || !bound) return {};
   for (auto& memory : model.memory) module.constants.keep(std::move(memory));
   return module;
 }

@@ -439,14 +439,28 @@ void OnnxTextParser::parse() {
   while (token().kind != TextToken::Kind::End) function();
 }
 
-std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::string& text, Diags& diags) {
+void OnnxTextParser::parse_functions() {
+  while (token().kind != TextToken::Kind::End) function();
+}
+
+OnnxValue OnnxTextParser::parse_type() {
+  OnnxValue type = value_type();
+  if (token().kind != TextToken::Kind::End) unexpected("the end of the type");
+  return type;
+}
+
+namespace {
+/// Lets `parse` read a text; nothing after reporting its first mistake.
+template <class Parse>
+std::optional<OnnxModel> read_text(const std::string& file, const std::string& text, Diags& diags, const Parse& parse) {
   OnnxModel model;
   model.file = file;
   model.lines = split(text, '\n');
   for (std::string& line : model.lines)
     if (line.ends_with('\r')) line.pop_back();
   try {
-    OnnxTextParser(model, tokens_of(text)).parse();
+    OnnxTextParser parser(model, tokens_of(text));
+    parse(parser);
     return model;
   } catch (const OnnxTextError& error) {
     const TextToken& at = error.at;
@@ -458,6 +472,23 @@ std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::stri
                 "{}", error.message);
     return {};
   }
+}
+}  // namespace
+
+std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::string& text, Diags& diags) {
+  return read_text(file, text, diags, [](OnnxTextParser& parser) { parser.parse(); });
+}
+
+std::optional<OnnxModel> read_onnx_functions(const std::string& file, const std::string& text, Diags& diags) {
+  return read_text(file, text, diags, [](OnnxTextParser& parser) { parser.parse_functions(); });
+}
+
+std::optional<OnnxValue> read_onnx_type(const std::string& name, const std::string& text) {
+  Diags discarded;
+  OnnxValue type;
+  if (!read_text(name, text, discarded, [&](OnnxTextParser& parser) { type = parser.parse_type(); })) return {};
+  type.name = name;
+  return type;
 }
 
 }  // namespace weftc

@@ -14,6 +14,12 @@ namespace weftc {
 /// Names that are not identifiers are written in double quotes. Nothing after reporting.
 std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::string& text, Diags& diags);
 
+/// The functions of a text that holds nothing else, as a model without a graph; nothing after reporting.
+std::optional<OnnxModel> read_onnx_functions(const std::string& file, const std::string& text, Diags& diags);
+
+/// The type and dims of a text such as `int64[N, 3]`; nothing where it is none.
+std::optional<OnnxValue> read_onnx_type(const std::string& name, const std::string& text);
+
 /// That generator's element `index`.
 double random_weight(uint32_t seed, uint64_t index, double scale);
 

@@ -23,6 +23,8 @@ class OnnxTextParser {
  public:
   OnnxTextParser(OnnxModel& model, std::vector<TextToken> tokens) : model_(model), tokens_(std::move(tokens)) {}
   void parse();
+  void parse_functions();
+  OnnxValue parse_type();
 
  private:
   // Tokens.

@@ -247,6 +247,7 @@ Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
        {"transform", [this](const YamlNode& n) { schedule_.transforms = read_transforms(values_, n); }},
        {"state", [this](const YamlNode& n) { states(n); }},
        {"generate", [this](const YamlNode& n) { schedule_.generate = read_generate(values_, n); }},
+       {"train", [this](const YamlNode& n) { schedule_.train = read_train(values_, n); }},
        {"pipeline", [this](const YamlNode& n) { schedule_.pipeline = read_pipeline(values_, n); }},
        {"view",
         [this](const YamlNode& n) {

@@ -28,6 +28,8 @@ PipelineRequest read_pipeline(YamlValues& values, const YamlNode& node);
 void check_pipeline(const Schedule& schedule, Diags& diags);
 /// The section `generate:`.
 GenerateRequest read_generate(YamlValues& values, const YamlNode& node);
+/// The section `train:`.
+TrainRequest read_train(YamlValues& values, const YamlNode& node);
 /// The section `precision:`: one for all contractions, or lines of names.
 std::vector<PrecisionEntry> read_precision(YamlValues& values, const YamlNode& node);
 /// The section `kernels:`.

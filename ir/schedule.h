@@ -141,6 +141,47 @@ struct GenerateRequest {
   bool has_variants = false;  // this one may be fed a fixed number of tokens, since another one takes single ones
 };
 
+/// A function in ONNX that a schedule calls, by a name that the compiler knows or by its file, with what it says of its
+/// operands and attributes.
+struct FunctionCall {
+  struct Argument {
+    std::string name;
+    std::vector<std::string> words;  // one, but for a list
+    Loc loc, value_loc;
+  };
+  std::string function;
+  std::vector<Argument> arguments;
+  Loc loc;
+};
+/// Parameters by name, which may hold `{l}`-style variables and `*`, or by their number of dimensions.
+struct ParameterMatch {
+  std::string name;
+  std::optional<int64_t> ndim;
+  Loc loc;
+};
+/// An entry of `groups:` of `train:`: attributes of the optimizer that are others for these parameters.
+struct ParameterGroup {
+  std::vector<ParameterMatch> match;
+  std::vector<FunctionCall::Argument> arguments;
+};
+/// An input that a model gets for its training: `labels: int64[N]`.
+struct InputRequest {
+  std::string name;
+  std::string type;
+  Loc loc;
+};
+/// `train:`: what makes a training step of a model.
+struct TrainRequest {
+  std::string loss;  // a value of the model; empty: what `loss_call` gives
+  FunctionCall loss_call;
+  FunctionCall optimizer, rate;
+  std::vector<ParameterMatch> parameters, frozen;  // none: all of them, none of them
+  std::vector<ParameterGroup> groups;              // the first that matches counts
+  std::vector<InputRequest> inputs;
+  std::optional<double> clip_norm;
+  Loc loc, loss_loc;
+};
+
 /// A dim pinned or bounded by `dims:` or --dim: 128, or "<=1024"; several values make specialisations.
 struct DimRequest {
   std::string name;
@@ -161,6 +202,7 @@ struct Schedule {
   std::vector<TransformStep> transforms;
   std::vector<StateRequest> states;
   std::optional<GenerateRequest> generate;
+  std::optional<TrainRequest> train;
   std::optional<PipelineRequest> pipeline;
   bool per_rank = false;
   /// Which device annotations of the model are read: those of the configuration of that name, "none", or "": what the

@@ -1,0 +1,150 @@
+// The `train:` section of a schedule: `{loss: loss, optimizer: {adamw: {rate: 6e-4}}}`. What functions take is known to
+// them alone (training_step.cpp), so that their operands and attributes stay words here.
+#include "frontend/schedule_sections.h"
+
+namespace weftc {
+
+namespace {
+
+class TrainReader {
+ public:
+  explicit TrainReader(YamlValues& values) : values_(values) {}
+  TrainRequest read(const YamlNode& node);
+
+ private:
+  void loss(const YamlNode& node);
+  void rate(const YamlNode& node);
+  void groups(const YamlNode& node);
+  void clip(const YamlNode& node);
+  FunctionCall call(const YamlNode& node, const std::string& what);
+  std::optional<FunctionCall::Argument> argument(const YamlNode& key, const YamlNode& value);
+  std::vector<ParameterMatch> matches(const YamlNode& node, const std::string& what);
+
+  YamlValues& values_;
+  TrainRequest request_;
+};
+
+/// `weight_decay: 0.1`, `betas: [0.9, 0.95]`.
+std::optional<FunctionCall::Argument> TrainReader::argument(const YamlNode& key, const YamlNode& value) {
+  FunctionCall::Argument made{key.text, {}, key.loc, value.loc};
+  const std::string what = "'" + printable(key.text) + "'";
+  const std::vector<YamlNode> single{value};
+  for (const YamlNode& item : value.is(YamlNode::Kind::List) ? value.items : single) {
+    const std::optional<std::string> word = values_.word(item, what);
+    if (!word) return {};
+    made.words.push_back(*word);
+  }
+  if (!made.words.empty()) return made;
+  values_.diags().error("train-empty-list", value.loc, "{} is an empty list", what);
+  return {};
+}
+
+/// `adamw`, or `adamw: {rate: 1e-3}`.
+FunctionCall TrainReader::call(const YamlNode& node, const std::string& what) {
+  FunctionCall made;
+  made.loc = node.loc;
+  if (node.is(YamlNode::Kind::Scalar)) {
+    made.function = values_.word(node, what).value_or("");
+    return made;
+  }
+  if (!values_.is_map(node, what)) return made;
+  if (node.entries.size() != 1) {
+    values_.diags().error("train-function-form", node.loc, "{} is one function, such as {name: {attribute: 1}}, not {}",
+                          what, node.entries.size());
+    return made;
+  }
+  const auto& [key, value] = node.entries.front();
+  made.function = key.text, made.loc = key.loc;
+  if (!value.is(YamlNode::Kind::Null))
+    values_.names(value, "'" + printable(key.text) + "'",
+                  [&](const std::string&, const YamlNode& name, const YamlNode& words) {
+                    if (auto each = argument(name, words)) made.arguments.push_back(std::move(*each));
+                  });
+  return made;
+}
+
+void TrainReader::loss(const YamlNode& node) {
+  request_.loss_loc = node.loc;
+  if (node.is(YamlNode::Kind::Scalar))
+    request_.loss = values_.word(node, "loss").value_or("");
+  else
+    request_.loss_call = call(node, "loss");
+}
+
+/// `{decay: cosine, steps: 1000}`: `decay` names the function of the step.
+void TrainReader::rate(const YamlNode& node) {
+  request_.rate.loc = node.loc;
+  values_.names(node, "rate", [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
+    if (name == "decay")
+      request_.rate.function = values_.word(value, "decay").value_or("");
+    else if (auto each = argument(key, value))
+      request_.rate.arguments.push_back(std::move(*each));
+  });
+}
+
+/// `wte.weight`, `["*.bias", {ndim: 1}]`.
+std::vector<ParameterMatch> TrainReader::matches(const YamlNode& node, const std::string& what) {
+  std::vector<ParameterMatch> found;
+  const std::vector<YamlNode> single{node};
+  for (const YamlNode& item : node.is(YamlNode::Kind::List) ? node.items : single) {
+    ParameterMatch match{"", {}, item.loc};
+    if (item.is(YamlNode::Kind::Map))
+      values_.keys(item, what,
+                   {{"ndim", [&](const YamlNode& n) { match.ndim = values_.integer(n, "ndim", 0, 64); }, true}});
+    else
+      match.name = values_.word(item, "each entry of " + what).value_or("");
+    found.push_back(std::move(match));
+  }
+  return found;
+}
+
+void TrainReader::groups(const YamlNode& node) {
+  if (!values_.is_list(node, "groups")) return;
+  for (const YamlNode& item : node.items) {
+    ParameterGroup& group = request_.groups.emplace_back();
+    values_.names(item, "each entry of groups",
+                  [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
+                    if (name == "match")
+                      group.match = matches(value, "match");
+                    else if (auto each = argument(key, value))
+                      group.arguments.push_back(std::move(*each));
+                  });
+    if (group.match.empty())
+      values_.diags().error("train-group", item.loc,
+                            "each entry of groups needs 'match', the parameters that it is for");
+  }
+}
+
+void TrainReader::clip(const YamlNode& node) {
+  values_.keys(node, "clip",
+               {{"norm", [&](const YamlNode& n) { request_.clip_norm = values_.number(n, "norm", 0, 1e30); }, true}});
+}
+
+TrainRequest TrainReader::read(const YamlNode& node) {
+  request_.loc = node.loc;
+  const auto inputs = [&](const YamlNode& n) {
+    values_.names(n, "inputs", [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
+      request_.inputs.push_back(
+          {name, values_.word(value, "the type of '" + printable(name) + "'").value_or(""), key.loc});
+    });
+  };
+  const auto parameters = [&](const YamlNode& n) {
+    if (!(n.is(YamlNode::Kind::Scalar) && n.text == "all")) request_.parameters = matches(n, "parameters");
+  };
+  values_.keys(node, "train",
+               {{"loss", [&](const YamlNode& n) { loss(n); }, true},
+                {"optimizer", [&](const YamlNode& n) { request_.optimizer = call(n, "optimizer"); }, true},
+                {"inputs", inputs},
+                {"parameters", parameters},
+                {"frozen", [&](const YamlNode& n) { request_.frozen = matches(n, "frozen"); }},
+                {"rate", [&](const YamlNode& n) { rate(n); }},
+                {"groups", [&](const YamlNode& n) { groups(n); }},
+                {"clip", [&](const YamlNode& n) { clip(n); }}});
+  return request_;
+}
+
+}  // namespace
+
+TrainRequest read_train(YamlValues& values, const YamlNode& node) { return TrainReader(values).read(node); }
+
+}  // namespace weftc

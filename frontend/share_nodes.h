@@ -1,0 +1,11 @@
+// Calls of one function bring equal nodes, such as the constants of an optimizer.
+#pragma once
+#include "frontend/onnx_model.h"
+
+namespace weftc {
+
+/// Nodes that compute the same of the same become one, but for those that draw random numbers or hold tensors or
+/// graphs.
+void share_equal_nodes(OnnxGraph& graph);
+
+}  // namespace weftc

@@ -1,0 +1,313 @@
+// Optimizers are those of PyTorch 2.15 (torch/optim), rates those of llm.c (schedulers.h).
+#include "frontend/training_functions.h"
+
+namespace weftc {
+
+const char* const kTrainingFunctions = R"onnx(
+<domain: "weft.loss", opset_import: ["" : 18],
+ doc_string: "Classes are the last dimension of the scores; those of position t are for the label at t + shift.">
+cross_entropy <shift: int = 0, ignore: int = -100, reduction: string = "mean"> (scores, labels) => (loss)
+{
+  first = Constant <value_int = @shift> ()
+  one = Constant <value_ints = [1]> ()
+  zero = Constant <value_ints = [0]> ()
+  last_dim = Constant <value_ints = [-1]> ()
+  row_dim = Constant <value_ints = [-2]> ()
+  end = Constant <value_ints = [9223372036854775807]> ()
+  first_label = Reshape (first, one)
+  rows = Shape <start = -2, end = -1> (scores)
+  last_row = Sub (rows, first_label)
+  predicted = Slice (scores, zero, last_row, row_dim)
+  wanted = Slice (labels, first_label, end, last_dim)
+  classes = Shape <start = -1> (scores)
+  row_shape = Concat <axis = 0> (last_dim, classes)
+  score_rows = Reshape (predicted, row_shape)
+  label_rows = Reshape (wanted, last_dim)
+  loss = SoftmaxCrossEntropyLoss <ignore_index = @ignore, reduction = @reduction> (score_rows, label_rows)
+}
+
+<domain: "weft.loss", opset_import: ["" : 18]>
+mean_squared_error (predictions, targets) => (loss)
+{
+  error = Sub (predictions, targets)
+  square = Mul (error, error)
+  loss = ReduceMean <keepdims = 0> (square)
+}
+
+<domain: "weft.loss", opset_import: ["" : 18]>
+mean_absolute_error (predictions, targets) => (loss)
+{
+  error = Sub (predictions, targets)
+  distance = Abs (error)
+  loss = ReduceMean <keepdims = 0> (distance)
+}
+
+<domain: "weft.loss", opset_import: ["" : 18], doc_string: "Scores are log-odds, labels 0, 1 or between.">
+binary_cross_entropy (scores, labels) => (loss)
+{
+  of_none = Softplus (scores)
+  of_labels = Mul (scores, labels)
+  each = Sub (of_none, of_labels)
+  loss = ReduceMean <keepdims = 0> (each)
+}
+
+<domain: "weft.optimizer", opset_import: ["" : 18]>
+sgd <weight_decay: float = 0.0> (w, gradient, step, rate) => (w_next)
+{
+  decay = Constant <value_float = @weight_decay> ()
+  decay_w = CastLike (decay, w)
+  rate_w = CastLike (rate, w)
+  shrink = Mul (w, decay_w)
+  whole = Add (gradient, shrink)
+  change = Mul (whole, rate_w)
+  w_next = Sub (w, change)
+}
+
+<domain: "weft.optimizer", opset_import: ["" : 18]>
+momentum <momentum: float = 0.9, nesterov: int = 0, weight_decay: float = 0.0>
+  (w, gradient, velocity, step, rate) => (w_next, velocity_next)
+{
+  decay = Constant <value_float = @weight_decay> ()
+  factor = Constant <value_float = @momentum> ()
+  is_nesterov = Constant <value_int = @nesterov> ()
+  looks_ahead = Cast <to = 9> (is_nesterov)
+  decay_w = CastLike (decay, w)
+  factor_w = CastLike (factor, w)
+  rate_w = CastLike (rate, w)
+  shrink = Mul (w, decay_w)
+  whole = Add (gradient, shrink)
+  kept = Mul (velocity, factor_w)
+  velocity_next = Add (kept, whole)
+  direction = If (looks_ahead) <
+    then_branch = ahead () => (float ahead_direction) {
+      later = Mul (velocity_next, factor_w)
+      ahead_direction = Add (whole, later)
+    },
+    else_branch = here () => (float here_direction) { here_direction = Identity (velocity_next) }>
+  change = Mul (direction, rate_w)
+  w_next = Sub (w, change)
+}
+
+<domain: "weft.optimizer", opset_import: ["" : 18], doc_string: "Decay is a part of the gradient.">
+adam <betas: floats = [0.9, 0.999], epsilon: float = 1e-8, weight_decay: float = 0.0>
+  (w, gradient, m, v, step, rate) => (w_next, m_next, v_next)
+{
+  decay = Constant <value_float = @weight_decay> ()
+  decay_w = CastLike (decay, w)
+  shrink = Mul (w, decay_w)
+  whole = Add (gradient, shrink)
+  direction, m_next, v_next = weft.optimizer.adam_direction <betas = @betas, epsilon = @epsilon> (whole, m, v, step)
+  rate_w = CastLike (rate, w)
+  change = Mul (direction, rate_w)
+  w_next = Sub (w, change)
+}
+
+<domain: "weft.optimizer", opset_import: ["" : 18], doc_string: "Decay is beside the gradient.">
+adamw <betas: floats = [0.9, 0.999], epsilon: float = 1e-8, weight_decay: float = 0.01>
+  (w, gradient, m, v, step, rate) => (w_next, m_next, v_next)
+{
+  decay = Constant <value_float = @weight_decay> ()
+  one = Constant <value_float = 1.0> ()
+  decayed = Mul (rate, decay)
+  rest = Sub (one, decayed)
+  rest_w = CastLike (rest, w)
+  shrunk = Mul (w, rest_w)
+  direction, m_next, v_next = weft.optimizer.adam_direction <betas = @betas, epsilon = @epsilon> (gradient, m, v, step)
+  rate_w = CastLike (rate, w)
+  change = Mul (direction, rate_w)
+  w_next = Sub (shrunk, change)
+}
+
+<domain: "weft.optimizer", opset_import: ["" : 18],
+ doc_string: "Each tensor's step is as long as the tensor (arXiv 1904.00962): its rate is scaled by the ratio of norms.">
+lamb <betas: floats = [0.9, 0.999], epsilon: float = 1e-6, weight_decay: float = 0.01>
+  (w, gradient, m, v, step, rate) => (w_next, m_next, v_next)
+{
+  decay = Constant <value_float = @weight_decay> ()
+  zero = Constant <value_float = 0.0> ()
+  one = Constant <value_float = 1.0> ()
+  decay_w = CastLike (decay, w)
+  direction, m_next, v_next = weft.optimizer.adam_direction <betas = @betas, epsilon = @epsilon> (gradient, m, v, step)
+  shrink = Mul (w, decay_w)
+  whole = Add (direction, shrink)
+  w_squares = ReduceSumSquare <keepdims = 0> (w)
+  squares = ReduceSumSquare <keepdims = 0> (whole)
+  w_norm = Sqrt (w_squares)
+  norm = Sqrt (squares)
+  zero_w = CastLike (zero, w)
+  one_w = CastLike (one, w)
+  product = Mul (w_norm, norm)
+  has_both = Greater (product, zero_w)
+  ratio = Div (w_norm, norm)
+  trust = Where (has_both, ratio, one_w)
+  rate_w = CastLike (rate, w)
+  length = Mul (trust, rate_w)
+  change = Mul (whole, length)
+  w_next = Sub (w, change)
+}
+
+<domain: "weft.optimizer", opset_import: ["" : 18], doc_string: "The sign of a mean (arXiv 2302.06675).">
+lion <betas: floats = [0.9, 0.99], weight_decay: float = 0.0> (w, gradient, m, step, rate) => (w_next, m_next)
+{
+  beta = Constant <value_floats = @betas> ()
+  first = Constant <value_int = 0> ()
+  second = Constant <value_int = 1> ()
+  one = Constant <value_float = 1.0> ()
+  decay = Constant <value_float = @weight_decay> ()
+  beta1 = Gather (beta, first)
+  beta2 = Gather (beta, second)
+  part1 = Sub (one, beta1)
+  part2 = Sub (one, beta2)
+  part1_w = CastLike (part1, w)
+  part2_w = CastLike (part2, w)
+  error = Sub (gradient, m)
+  change1 = Mul (error, part1_w)
+  mean = Add (m, change1)
+  direction = Sign (mean)
+  change2 = Mul (error, part2_w)
+  m_next = Add (m, change2)
+  decayed = Mul (rate, decay)
+  rest = Sub (one, decayed)
+  rest_w = CastLike (rest, w)
+  shrunk = Mul (w, rest_w)
+  rate_w = CastLike (rate, w)
+  change = Mul (direction, rate_w)
+  w_next = Sub (shrunk, change)
+}
+
+<domain: "weft.optimizer", opset_import: ["" : 18],
+ doc_string: "Means of the gradient and of its square, which make up for their start at 0. 1 - beta ^ step needs 64 bits.">
+adam_direction <betas: floats = [0.9, 0.999], epsilon: float = 1e-8> (gradient, m, v, step) => (direction, m_next, v_next)
+{
+  beta = Constant <value_floats = @betas> ()
+  small = Constant <value_float = @epsilon> ()
+  first = Constant <value_int = 0> ()
+  second = Constant <value_int = 1> ()
+  one = Constant <value = double {1}> ()
+  wide_betas = Cast <to = 11> (beta)
+  beta1 = Gather (wide_betas, first)
+  beta2 = Gather (wide_betas, second)
+  part1 = Sub (one, beta1)
+  part2 = Sub (one, beta2)
+  wide_step = Cast <to = 11> (step)
+  power1 = Pow (beta1, wide_step)
+  power2 = Pow (beta2, wide_step)
+  whole1 = Sub (one, power1)
+  whole2 = Sub (one, power2)
+  root2 = Sqrt (whole2)
+  scale1 = Div (one, whole1)
+  scale2 = Div (one, root2)
+  beta2_g = CastLike (beta2, gradient)
+  part1_g = CastLike (part1, gradient)
+  part2_g = CastLike (part2, gradient)
+  scale1_g = CastLike (scale1, gradient)
+  scale2_g = CastLike (scale2, gradient)
+  small_g = CastLike (small, gradient)
+  error = Sub (gradient, m)
+  change = Mul (error, part1_g)
+  m_next = Add (m, change)
+  kept = Mul (v, beta2_g)
+  square = Mul (gradient, gradient)
+  square_part = Mul (square, part2_g)
+  v_next = Add (kept, square_part)
+  m_mean = Mul (m_next, scale1_g)
+  v_root = Sqrt (v_next)
+  v_mean_root = Mul (v_root, scale2_g)
+  denominator = Add (v_mean_root, small_g)
+  direction = Div (m_mean, denominator)
+}
+
+<domain: "weft.rate", opset_import: ["" : 18]>
+constant <rate, warmup: float = 0.0> (step) => (rate_now)
+{
+  base = Constant <value_float = @rate> ()
+  part = weft.rate.warm <warmup = @warmup> (step)
+  rate_now = Mul (base, part)
+}
+
+<domain: "weft.rate", opset_import: ["" : 18], doc_string: "From rate to rate * final in a line.">
+linear <rate, steps, warmup: float = 0.0, final: float = 0.0> (step) => (rate_now)
+{
+  base = Constant <value_float = @rate> ()
+  part = weft.rate.warm <warmup = @warmup> (step)
+  left = weft.rate.left <warmup = @warmup, steps = @steps> (step)
+  factor = weft.rate.between <final = @final> (left)
+  whole = Mul (base, part)
+  rate_now = Mul (whole, factor)
+}
+
+<domain: "weft.rate", opset_import: ["" : 18], doc_string: "From rate to rate * final along half a cosine.">
+cosine <rate, steps, warmup: float = 0.0, final: float = 0.0> (step) => (rate_now)
+{
+  base = Constant <value_float = @rate> ()
+  pi = Constant <value_float = 3.14159265358979> ()
+  half = Constant <value_float = 0.5> ()
+  part = weft.rate.warm <warmup = @warmup> (step)
+  left = weft.rate.left <warmup = @warmup, steps = @steps> (step)
+  angle = Mul (left, pi)
+  wave = Cos (angle)
+  below = Mul (wave, half)
+  bent = Sub (half, below)
+  factor = weft.rate.between <final = @final> (bent)
+  whole = Mul (base, part)
+  rate_now = Mul (whole, factor)
+}
+
+<domain: "weft.rate", opset_import: ["" : 18],
+ doc_string: "Warm-up, stable, decay: from rate to rate * final in the last `tail` of the steps, as 1 - sqrt.">
+wsd <rate, steps, warmup: float = 0.0, final: float = 0.0, tail: float = 0.2> (step) => (rate_now)
+{
+  base = Constant <value_float = @rate> ()
+  one = Constant <value_float = 1.0> ()
+  all = Constant <value_float = @steps> ()
+  share = Constant <value_float = @tail> ()
+  zero = Constant <value_float = 0.0> ()
+  tail_steps = Mul (all, share)
+  tail_start = Sub (all, tail_steps)
+  gone = Sub (step, tail_start)
+  fraction = Div (gone, tail_steps)
+  in_tail = Clip (fraction, zero, one)
+  root = Sqrt (in_tail)
+  left = Sub (one, root)
+  part = weft.rate.warm <warmup = @warmup> (step)
+  factor = weft.rate.between <final = @final> (left)
+  whole = Mul (base, part)
+  rate_now = Mul (whole, factor)
+}
+
+<domain: "weft.rate", opset_import: ["" : 18], doc_string: "From 0 to 1 in the first steps.">
+warm <warmup: float = 0.0> (step) => (part)
+{
+  given = Constant <value_float = @warmup> ()
+  one = Constant <value_float = 1.0> ()
+  steps = Max (given, one)
+  line = Div (step, steps)
+  part = Min (line, one)
+}
+
+<domain: "weft.rate", opset_import: ["" : 18], doc_string: "From 1 to 0 between the warm-up and the last step.">
+left <steps, warmup: float = 0.0> (step) => (part)
+{
+  all = Constant <value_float = @steps> ()
+  before = Constant <value_float = @warmup> ()
+  zero = Constant <value_float = 0.0> ()
+  one = Constant <value_float = 1.0> ()
+  given = Sub (all, before)
+  span = Max (given, one)
+  ahead = Sub (all, step)
+  line = Div (ahead, span)
+  part = Clip (line, zero, one)
+}
+
+<domain: "weft.rate", opset_import: ["" : 18], doc_string: "From final to 1.">
+between <final: float = 0.0> (part) => (factor)
+{
+  least = Constant <value_float = @final> ()
+  one = Constant <value_float = 1.0> ()
+  range = Sub (one, least)
+  above = Mul (part, range)
+  factor = Add (above, least)
+}
+)onnx";
+
+}  // namespace weftc

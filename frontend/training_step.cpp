@@ -1,0 +1,543 @@
+#include "frontend/training_step.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "frontend/mapped_file.h"
+#include "frontend/onnx_text.h"
+#include "frontend/sort_nodes.h"
+#include "frontend/training_functions.h"
+#include "ir/base/contains.h"
+#include "ir/name_pattern.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr int kOpset = 18;
+constexpr const char *kStep = "train.step", *kRate = "train.rate", *kNorm = "grad_norm";
+
+OnnxAttr attr_of_texts(const std::string& name, std::vector<std::string> texts) {
+  OnnxAttr attr;
+  attr.name = name, attr.kind = OnnxAttr::Kind::Texts, attr.texts = std::move(texts);
+  return attr;
+}
+
+OnnxAttr attr_of_text(const std::string& name, const std::string& text) {
+  OnnxAttr attr;
+  attr.name = name, attr.kind = OnnxAttr::Kind::Text, attr.text = text;
+  return attr;
+}
+
+OnnxAttr attr_of_real(const std::string& name, double real) {
+  OnnxAttr attr;
+  attr.name = name, attr.kind = OnnxAttr::Kind::Real, attr.real = real;
+  return attr;
+}
+
+/// A trained initialiser and what belongs to it.
+struct Parameter {
+  const OnnxTensor* tensor;
+  std::vector<OnnxAttr> attrs;  // of its call of the optimizer
+
+  std::string part(const char* name) const { return tensor->name + "." + name; }
+};
+
+class TrainingStep {
+ public:
+  TrainingStep(OnnxModel& model, const TrainRequest& request, Diags& diags)
+      : model_(model), request_(request), diags_(diags) {}
+  std::optional<WrittenStep> run();
+
+ private:
+  std::optional<OnnxFunction> function(const FunctionCall& call, const std::string& kind, const char* otherwise);
+  std::optional<OnnxFunction> known_function(const FunctionCall& call, const std::string& domain,
+                                             const std::string& name);
+  std::optional<OnnxFunction> function_of_file(const FunctionCall& call);
+  bool take_functions(OnnxModel from);
+  bool read_argument(const FunctionCall::Argument& argument, OnnxAttr& into);
+  bool argument(const OnnxFunction& function, const FunctionCall::Argument& given, std::vector<OnnxAttr>& attrs);
+  bool has_required(const OnnxFunction& function, const std::vector<OnnxAttr>& attrs, const FunctionCall& call);
+
+  bool declare_inputs();
+  bool write_loss();
+  bool check_loss() const;
+  bool choose_parameters();
+  std::vector<const OnnxTensor*> candidates() const;
+  bool matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
+               std::unordered_set<size_t>& used) const;
+  bool check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used);
+  bool group_attrs();
+  void bind_parameters();
+  void write_gradient();
+  void write_clip();
+  bool write_rate();
+  void write_updates();
+  void set_outputs();
+
+  OnnxNode& add(const std::string& op_type, std::vector<std::string> inputs, std::vector<std::string> outputs);
+  void add_scalar(const std::string& name, double value);
+  TrainedState& add_state(const std::string& name, const std::string& next, int element_type, const Dims& dims);
+  std::vector<std::string> known_names() const;
+
+  OnnxModel& model_;
+  const TrainRequest& request_;
+  Diags& diags_;
+  std::string loss_;
+  std::optional<OnnxFunction> optimizer_;
+  std::vector<Parameter> parameters_;
+  std::vector<TrainedState> states_;
+};
+
+OnnxNode& TrainingStep::add(const std::string& op_type, std::vector<std::string> inputs,
+                            std::vector<std::string> outputs) {
+  OnnxNode node;
+  node.op_type = op_type, node.inputs = std::move(inputs), node.outputs = std::move(outputs), node.opset = kOpset;
+  model_.graph.nodes.push_back(std::move(node));
+  return model_.graph.nodes.back();
+}
+
+void TrainingStep::add_scalar(const std::string& name, double value) {
+  add("Constant", {}, {name}).attrs = {attr_of_real("value_float", value)};
+}
+
+/// Nodes of other files have no position in this one.
+void forget_positions(std::vector<OnnxNode>& nodes) {
+  for (OnnxNode& node : nodes) {
+    node.line = node.column = 0;
+    for (OnnxAttr& attr : node.attrs)
+      for (OnnxGraph& graph : attr.graphs) forget_positions(graph.nodes);
+  }
+}
+
+bool TrainingStep::take_functions(OnnxModel from) {
+  for (OnnxFunction& function : from.functions) {
+    forget_positions(function.nodes);
+    model_.functions.push_back(std::move(function));
+  }
+  for (auto& memory : from.memory) model_.memory.push_back(std::move(memory));
+  return !from.functions.empty();
+}
+
+std::optional<OnnxFunction> TrainingStep::known_function(const FunctionCall& call, const std::string& domain,
+                                                         const std::string& name) {
+  std::vector<std::string> known;
+  for (const OnnxFunction& function : model_.functions) {
+    if (function.domain != domain) continue;
+    if (function.name == name) return function;
+    known.push_back(function.name);
+  }
+  diags_.error("train-function", call.loc, "there is no {} '{}'{}", domain.substr(domain.find('.') + 1),
+               printable(name), did_you_mean(name, known));
+  return {};
+}
+
+/// The first function of the file, whose name is taken relative to the working directory as the model's is.
+std::optional<OnnxFunction> TrainingStep::function_of_file(const FunctionCall& call) {
+  const MappedFile file = map_file(call.function);
+  if (!file.error.empty()) {
+    diags_.error("train-function-file", call.loc, "'{}' cannot be read: {}", printable(call.function), file.error);
+    return {};
+  }
+  const std::string text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
+  std::optional<OnnxModel> read = read_onnx_functions(call.function, text, diags_);
+  if (!read) return {};
+  const size_t first = model_.functions.size();
+  if (take_functions(std::move(*read))) return model_.functions[first];
+  diags_.error("train-function-file", call.loc, "'{}' holds no function", printable(call.function));
+  return {};
+}
+
+std::optional<OnnxFunction> TrainingStep::function(const FunctionCall& call, const std::string& kind,
+                                                   const char* otherwise) {
+  if (call.function.ends_with(".onnxtxt")) return function_of_file(call);
+  return known_function(call, "weft." + kind, call.function.empty() ? otherwise : call.function);
+}
+
+/// All of a word as a number.
+template <class Number>
+bool parse(const std::string& word, Number& number) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size() && !word.empty();
+}
+
+/// The words in the attribute's kind; false after reporting.
+bool TrainingStep::read_argument(const FunctionCall::Argument& argument, OnnxAttr& into) {
+  using Kind = OnnxAttr::Kind;
+  const bool is_list = into.kind == Kind::Ints || into.kind == Kind::Reals || into.kind == Kind::Texts;
+  bool fits = is_list || argument.words.size() == 1;
+  into.ints.clear(), into.reals.clear(), into.texts.clear();
+  for (const std::string& word : argument.words) {
+    if (into.kind == Kind::Int) fits &= parse(word, into.integer);
+    if (into.kind == Kind::Real) fits &= parse(word, into.real);
+    if (into.kind == Kind::Ints) fits &= parse(word, into.ints.emplace_back());
+    if (into.kind == Kind::Reals) fits &= parse(word, into.reals.emplace_back());
+    if (into.kind == Kind::Text) into.text = word;
+    if (into.kind == Kind::Texts) into.texts.push_back(word);
+  }
+  if (!fits)
+    diags_.error("train-argument", argument.value_loc, "'{}' is {}, not '{}'", printable(argument.name),
+                 attr_kind_name(into.kind), printable(join(argument.words, ", ")));
+  return fits;
+}
+
+/// Sets an attribute of a call of the function; false after reporting.
+bool TrainingStep::argument(const OnnxFunction& function, const FunctionCall::Argument& given,
+                            std::vector<OnnxAttr>& attrs) {
+  std::vector<std::string> known = function.attrs;
+  OnnxAttr made = attr_of_real(given.name, 0);
+  bool is_known = contains(function.attrs, given.name);
+  for (const OnnxAttr& otherwise : function.defaults) {
+    known.push_back(otherwise.name);
+    if (otherwise.name == given.name) made = otherwise, is_known = true;
+  }
+  if (!is_known) {
+    diags_.error("train-argument", given.loc, "'{}' has no attribute '{}'{}", function.name, printable(given.name),
+                 did_you_mean(given.name, known));
+    return false;
+  }
+  if (!read_argument(given, made)) return false;
+  std::erase_if(attrs, [&](const OnnxAttr& attr) { return attr.name == made.name; });
+  attrs.push_back(std::move(made));
+  return true;
+}
+
+bool TrainingStep::has_required(const OnnxFunction& function, const std::vector<OnnxAttr>& attrs,
+                                const FunctionCall& call) {
+  for (const std::string& name : function.attrs)
+    if (std::ranges::none_of(attrs, [&](const OnnxAttr& attr) { return attr.name == name; })) {
+      diags_.error("train-argument", call.loc, "'{}' needs the attribute '{}'", function.name, name);
+      return false;
+    }
+  return true;
+}
+
+std::vector<std::string> TrainingStep::known_names() const {
+  std::vector<std::string> names;
+  for (const OnnxValue& input : model_.graph.inputs) names.push_back(input.name);
+  for (const OnnxTensor& tensor : model_.graph.initialisers) names.push_back(tensor.name);
+  for (const OnnxNode& node : model_.graph.nodes) names.insert(names.end(), node.outputs.begin(), node.outputs.end());
+  return names;
+}
+
+bool TrainingStep::declare_inputs() {
+  bool ok = true;
+  for (const InputRequest& input : request_.inputs) {
+    const std::optional<OnnxValue> type = read_onnx_type(input.name, input.type);
+    if (!type || !type->other_type.empty() || !type->dims) {
+      diags_.error("train-input", input.loc, "'{}' is no type of a tensor such as int64[N, 3]", printable(input.type));
+      ok = false;
+    } else if (contains(known_names(), input.name)) {
+      diags_.error("train-input", input.loc, "the model has a value '{}' already", printable(input.name));
+      ok = false;
+    } else {
+      model_.graph.inputs.push_back(*type);
+    }
+  }
+  return ok;
+}
+
+/// A call of a loss: what names its operands is a value, all else an attribute.
+bool TrainingStep::write_loss() {
+  if (!request_.loss.empty()) {
+    loss_ = request_.loss;
+    return check_loss();
+  }
+  const FunctionCall& call = request_.loss_call;
+  const std::optional<OnnxFunction> loss = function(call, "loss", "");
+  if (!loss) return false;
+  const std::vector<std::string> known = known_names();
+  OnnxNode node;
+  node.name = node.op_type = loss->name, node.domain = loss->domain, node.opset = 1;
+  node.inputs.resize(loss->inputs.size());
+  bool ok = true;
+  for (const FunctionCall::Argument& given : call.arguments) {
+    const auto operand = std::ranges::find(loss->inputs, given.name);
+    if (operand == loss->inputs.end()) {
+      ok &= argument(*loss, given, node.attrs);
+      continue;
+    }
+    const std::string& value = given.words.front();
+    node.inputs[static_cast<size_t>(operand - loss->inputs.begin())] = value;
+    if (contains(known, value)) continue;
+    diags_.error("train-name", given.value_loc, "the model has no value '{}'{}", printable(value),
+                 did_you_mean(value, known));
+    ok = false;
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].empty()) continue;
+    diags_.error("train-argument", call.loc, "'{}' needs the value '{}'", loss->name, loss->inputs[i]);
+    ok = false;
+  }
+  if (!ok || !has_required(*loss, node.attrs, call)) return false;
+  loss_ = contains(known, std::string("loss")) ? "train.loss" : "loss";
+  node.outputs = {loss_};
+  model_.graph.nodes.push_back(std::move(node));
+  return true;
+}
+
+bool TrainingStep::check_loss() const {
+  std::vector<std::string> made;
+  for (const OnnxNode& node : model_.graph.nodes) made.insert(made.end(), node.outputs.begin(), node.outputs.end());
+  if (contains(made, loss_)) return true;
+  diags_.error("train-name", request_.loss_loc, "no node of the model makes '{}'{}", printable(loss_),
+               did_you_mean(loss_, made));
+  return false;
+}
+
+/// Statistics are means of what went through a layer; no derivative changes them.
+bool is_statistic(const OnnxNode& node, size_t operand) { return node.op_type == "BatchNormalization" && operand > 2; }
+
+/// Initialisers of real numbers on the way to the loss, with at least a dimension: scalars are numbers of the model's
+/// formulas.
+std::vector<const OnnxTensor*> TrainingStep::candidates() const {
+  std::unordered_map<std::string, const OnnxNode*> makers;
+  for (const OnnxNode& node : model_.graph.nodes)
+    for (const std::string& output : node.outputs) makers.emplace(output, &node);
+  std::unordered_set<std::string> reached{loss_}, read;
+  std::vector<std::string> open{loss_};
+  while (!open.empty()) {
+    const auto maker = makers.find(open.back());
+    open.pop_back();
+    if (maker == makers.end()) continue;
+    std::vector<std::string> operands;
+    for (size_t i = 0; i < maker->second->inputs.size(); ++i)
+      if (!is_statistic(*maker->second, i)) operands.push_back(maker->second->inputs[i]);
+    std::vector<const OnnxGraph*> graphs;
+    for (const OnnxAttr& attr : maker->second->attrs)
+      for (const OnnxGraph& graph : attr.graphs) graphs.push_back(&graph);
+    const std::vector<std::string> captured = free_names(graphs);
+    operands.insert(operands.end(), captured.begin(), captured.end());
+    for (const std::string& operand : operands)
+      if (reached.insert(operand).second) open.push_back(operand);
+  }
+  std::vector<const OnnxTensor*> found;
+  for (const OnnxTensor& tensor : model_.graph.initialisers) {
+    const std::optional<DType> dtype = dtype_of_element_type(tensor.element_type);
+    if (dtype && is_float(*dtype) && !tensor.dims.empty() && reached.contains(tensor.name)) found.push_back(&tensor);
+  }
+  return found;
+}
+
+/// True if an entry is about the tensor; `used` notes which ones are about any.
+bool TrainingStep::matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
+                           std::unordered_set<size_t>& used) const {
+  bool is_matched = false;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const bool fits = list[i].ndim ? *list[i].ndim == static_cast<int64_t>(tensor.dims.size())
+                                   : NamePattern(list[i].name).match(tensor.name).has_value();
+    if (fits) used.insert(i), is_matched = true;
+  }
+  return is_matched;
+}
+
+bool TrainingStep::check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used) {
+  std::vector<std::string> names;
+  for (const OnnxTensor* tensor : candidates()) names.push_back(tensor->name);
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (used.contains(i)) continue;
+    const std::string shown = list[i].ndim ? format("{ndim: {}}", *list[i].ndim) : "'" + printable(list[i].name) + "'";
+    diags_.error("train-parameter", list[i].loc, "{} is no initializer of real numbers that the loss depends on{}",
+                 shown, list[i].ndim ? "" : did_you_mean(list[i].name, names));
+  }
+  return used.size() == list.size();
+}
+
+bool TrainingStep::choose_parameters() {
+  std::unordered_set<size_t> chosen, frozen;
+  for (const OnnxTensor* tensor : candidates()) {
+    const bool is_asked_for = request_.parameters.empty() || matches(request_.parameters, *tensor, chosen);
+    const bool is_frozen = matches(request_.frozen, *tensor, frozen);
+    if (is_asked_for && !is_frozen) parameters_.push_back({tensor, {}});
+  }
+  if (!check_used(request_.parameters, chosen) || !check_used(request_.frozen, frozen)) return false;
+  if (parameters_.empty())
+    diags_.error("train-no-parameters", request_.loc,
+                 "'{}' depends on no initializer that could be trained: real numbers with at least a dimension, which "
+                 "are not frozen",
+                 printable(loss_));
+  for (const Parameter& parameter : parameters_) {
+    const DType dtype = *dtype_of_element_type(parameter.tensor->element_type);
+    if (dtype == DType::F32 || dtype == DType::F64) continue;
+    diags_.error("train-dtype-unsupported", request_.loc, "parameter '{}' is {}: only f32 and f64 are trained",
+                 printable(parameter.tensor->name), dtype_name(dtype));
+  }
+  return diags_.ok();
+}
+
+/// The rate is a function of its own; what else is said of the optimizer are its attributes, of some groups others.
+bool TrainingStep::group_attrs() {
+  std::vector<OnnxAttr> all;
+  bool ok = true;
+  for (const FunctionCall::Argument& given : request_.optimizer.arguments)
+    if (given.name != "rate") ok &= argument(*optimizer_, given, all);
+  for (Parameter& parameter : parameters_) parameter.attrs = all;
+  std::unordered_set<const Parameter*> grouped;
+  for (const ParameterGroup& group : request_.groups) {
+    std::unordered_set<size_t> used;
+    for (Parameter& parameter : parameters_) {
+      if (!matches(group.match, *parameter.tensor, used) || !grouped.insert(&parameter).second) continue;
+      for (const FunctionCall::Argument& given : group.arguments)
+        if (ok) ok &= argument(*optimizer_, given, parameter.attrs);
+    }
+    ok &= check_used(group.match, used);
+  }
+  return ok && has_required(*optimizer_, parameters_.front().attrs, request_.optimizer);
+}
+
+TrainedState& TrainingStep::add_state(const std::string& name, const std::string& next, int element_type,
+                                      const Dims& dims) {
+  OnnxValue input;
+  input.name = name, input.element_type = element_type, input.dims.emplace();
+  for (const int64_t dim : dims) input.dims->push_back({OnnxDim::Kind::Fixed, dim, ""});
+  model_.graph.inputs.push_back(std::move(input));
+  return states_.emplace_back(TrainedState{name, next, nullptr, ""});
+}
+
+/// Initialisers become inputs.
+void TrainingStep::bind_parameters() {
+  std::unordered_set<std::string> names;
+  for (const Parameter& parameter : parameters_) names.insert(parameter.tensor->name);
+  std::vector<OnnxTensor> kept;
+  model_.parameters.reserve(parameters_.size());
+  for (OnnxTensor& tensor : model_.graph.initialisers)
+    (names.contains(tensor.name) ? model_.parameters : kept).push_back(std::move(tensor));
+  model_.graph.initialisers = std::move(kept);
+  for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].tensor = &model_.parameters[i];
+  // Files of old versions list initialisers among the inputs.
+  std::erase_if(model_.graph.inputs, [&](const OnnxValue& input) { return names.contains(input.name); });
+}
+
+void TrainingStep::write_gradient() {
+  std::vector<std::string> xs, gradients;
+  for (const Parameter& parameter : parameters_) {
+    xs.push_back(parameter.tensor->name);
+    gradients.push_back(parameter.part("grad"));
+  }
+  OnnxNode& node = add("Gradient", xs, gradients);
+  node.name = "gradient", node.domain = "ai.onnx.preview.training", node.opset = 1;
+  node.attrs = {attr_of_texts("xs", xs), attr_of_text("y", loss_)};
+}
+
+/// Gradients times min(1, limit / norm), the norm being that of all of them together.
+void TrainingStep::write_clip() {
+  if (!request_.clip_norm) return;
+  std::vector<std::string> squares;
+  for (const Parameter& parameter : parameters_) {
+    squares.push_back(parameter.part("grad.squares"));
+    OnnxAttr keeps = attr_of_real("keepdims", 0);
+    keeps.kind = OnnxAttr::Kind::Int;
+    add("ReduceSumSquare", {parameter.part("grad")}, {squares.back()}).attrs = {keeps};
+  }
+  add("Sum", squares, {"clip.squares"});
+  add("Sqrt", {"clip.squares"}, {kNorm});
+  add_scalar("clip.limit", *request_.clip_norm);
+  add_scalar("clip.least", 1e-6);  // as PyTorch has it
+  add_scalar("clip.one", 1);
+  const bool is_double = parameters_.front().tensor->element_type == element_type_of_name("double");
+  for (const char* name : {"clip.limit", "clip.least", "clip.one"})
+    if (is_double) add("CastLike", {name, kNorm}, {std::string(name) + ".like"});
+  const std::string like = is_double ? ".like" : "";
+  add("Add", {kNorm, "clip.least" + like}, {"clip.above"});
+  add("Div", {"clip.limit" + like, "clip.above"}, {"clip.share"});
+  add("Min", {"clip.share", "clip.one" + like}, {"clip.factor"});
+  for (const Parameter& parameter : parameters_)
+    add("Mul", {parameter.part("grad"), "clip.factor"}, {parameter.part("grad.clipped")});
+}
+
+/// The number of the step and its rate.
+bool TrainingStep::write_rate() {
+  const std::optional<OnnxFunction> rate = function(request_.rate, "rate", "constant");
+  if (!rate) return false;
+  std::vector<OnnxAttr> attrs;
+  bool ok = true;
+  for (const FunctionCall::Argument& given : request_.optimizer.arguments)
+    if (given.name == "rate") ok &= argument(*rate, given, attrs);
+  for (const FunctionCall::Argument& given : request_.rate.arguments) ok &= argument(*rate, given, attrs);
+  if (ok && std::ranges::none_of(attrs, [](const OnnxAttr& attr) { return attr.name == "rate"; })) {
+    diags_.error("train-argument", request_.optimizer.loc, "the optimizer needs a 'rate'");
+    return false;
+  }
+  if (!ok || !has_required(*rate, attrs, request_.rate)) return false;
+  add_state(kStep, std::string(kStep) + ".next", element_type_of_name("int64"), {});
+  OnnxAttr one = attr_of_real("value_int", 0);
+  one.kind = OnnxAttr::Kind::Int, one.integer = 1;
+  add("Constant", {}, {"train.one"}).attrs = {one};
+  add("Add", {kStep, "train.one"}, {std::string(kStep) + ".next"});
+  OnnxAttr to_float = one;
+  to_float.name = "to";
+  add("Cast", {std::string(kStep) + ".next"}, {"train.step.real"}).attrs = {to_float};
+  OnnxNode& call = add(rate->name, {"train.step.real"}, {kRate});
+  call.name = kRate, call.domain = rate->domain, call.opset = 1, call.attrs = attrs;
+  return true;
+}
+
+void TrainingStep::write_updates() {
+  const size_t states = optimizer_->inputs.size() - 4;
+  for (const Parameter& parameter : parameters_) {
+    std::vector<std::string> inputs{parameter.tensor->name,
+                                    parameter.part(request_.clip_norm ? "grad.clipped" : "grad")};
+    std::vector<std::string> outputs{parameter.part("next")};
+    const int type = parameter.tensor->element_type;
+    const std::string& name = parameter.tensor->name;
+    add_state(name, outputs[0], type, parameter.tensor->dims).first = parameter.tensor;
+    for (size_t s = 0; s < states; ++s) {
+      inputs.push_back(parameter.part(optimizer_->inputs[2 + s].c_str()));
+      outputs.push_back(inputs.back() + ".next");
+      add_state(inputs.back(), outputs.back(), type, parameter.tensor->dims).of = name;
+    }
+    inputs.insert(inputs.end(), {"train.step.real", kRate});
+    OnnxNode& call = add(optimizer_->name, std::move(inputs), std::move(outputs));
+    call.name = parameter.part("update"), call.domain = optimizer_->domain, call.opset = 1;
+    call.attrs = parameter.attrs;
+  }
+}
+
+void TrainingStep::set_outputs() {
+  model_.graph.outputs.clear();
+  const auto output = [&](const std::string& name) {
+    OnnxValue value;
+    value.name = name;
+    model_.graph.outputs.push_back(std::move(value));
+  };
+  output(loss_);
+  if (request_.clip_norm) output(kNorm);
+  output(kRate);
+  for (const TrainedState& state : states_) output(state.next);
+}
+
+std::optional<WrittenStep> TrainingStep::run() {
+  std::optional<OnnxModel> known = read_onnx_functions("the functions for training", kTrainingFunctions, diags_);
+  if (!known) return {};
+  take_functions(std::move(*known));
+  if (!declare_inputs() || !write_loss()) return {};
+  optimizer_ = function(request_.optimizer, "optimizer", "");
+  if (!optimizer_) return {};
+  if (optimizer_->inputs.size() < 4 || optimizer_->outputs.size() + 3 != optimizer_->inputs.size()) {
+    diags_.error(
+        "train-optimizer", request_.optimizer.loc,
+        "'{}' is no optimizer, which makes of (parameter, gradient, states ..., step, rate) the next (parameter, "
+        "states ...)",
+        optimizer_->name);
+    return {};
+  }
+  if (!choose_parameters() || !group_attrs()) return {};
+  bind_parameters();
+  write_gradient();
+  write_clip();
+  if (!write_rate()) return {};
+  write_updates();
+  set_outputs();
+  model_.opsets.emplace("ai.onnx.preview.training", 1);
+  return WrittenStep{{loss_, kRate, request_.clip_norm ? kNorm : ""}, std::move(states_)};
+}
+
+}  // namespace
+
+std::optional<WrittenStep> write_training_step(OnnxModel& model, const TrainRequest& request, Diags& diags) {
+  return TrainingStep(model, request, diags).run();
+}
+
+}  // namespace weftc

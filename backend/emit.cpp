@@ -164,6 +164,7 @@ class Emitter {
     params.set("states", join(states, ", "));
     params.set("end_tokens", plan_.generation ? numbers_text(plan_.generation->end) : "");
     params.set("generation", plan_.generation ? generation_rows(*plan_.generation) : "");
+    params.set("training", plan_.training ? training_row(*plan_.training) : "");
     params.lists["rank_lists"] = line_items(rank_lists());
     params.set("program_rows", program_rows());
     params.set("executable", executable_rows());
@@ -309,6 +310,11 @@ class Emitter {
                          s.max_new, shortest(s.temperature), s.top_k, shortest(s.top_p), s.seed);
   }
 
+  static std::string training_row(const Training& t) {
+    const std::string norm = t.norm.empty() ? "" : ", .norm = " + string_literal(t.norm);
+    return format("{.loss = {}, .rate = {}", string_literal(t.loss), string_literal(t.rate)) + norm + "}";
+  }
+
   std::string executable_rows() const {
     std::string rows = ".name = " + string_literal(names_.program) + ",\n.world = " + std::to_string(plan_.world) + ",";
     if (!declarations_.axes().empty()) rows += "\n.axes = kMesh,";
@@ -317,6 +323,7 @@ class Emitter {
     if (!plan_.lengths.empty()) rows += "\n.lengths = kLengths,";
     if (!plan_.limits.empty()) rows += "\n.limits = kLimits,";
     if (!plan_.demands.empty()) rows += "\n.demands = kDemands,";
+    if (plan_.training) rows += "\n.training = &kTraining,";
     if (plan_.generation) rows += "\n.generation = &kGeneration,";
     if (std::any_of(plan_.kernels.begin(), plan_.kernels.end(), [](const Kernel& k) { return has_pairs(k.strategy); }))
       rows += "\n.has_pairs = true,";

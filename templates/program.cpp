@@ -117,6 +117,9 @@ constexpr weft::State kStates[] = {$states};
 //@ if end_tokens
 constexpr int64_t kEnd[] = {$end_tokens};
 //@ end
+//@ if training
+constexpr weft::Training kTraining = $training;
+//@ end
 //@ if generation
 constexpr weft::Generation kGeneration = {
     $generation

@@ -119,7 +119,7 @@ void check_inputs(const Executable& executable, const Options& options) {
          list_text(names).c_str());
   }
   for (const Port* port : ports)
-    if (!options.serves && !options.random_inputs && !options.inputs.contains(port->name))
+    if (!options.serves && !options.random_inputs && !options.inputs.contains(port->name) && !options.trains())
       fail(kWrongInput, "input '%s' (%s, %s) is missing: --input %s=FILE.npy, or --random-inputs SEED", port->name,
            dtype_name(port->dtype), port_shape_text(*port).c_str(), port->name);
 }
@@ -293,6 +293,7 @@ void check_options(const Executable& executable, const Options& options) {
   if (!options.save_state.empty() || !options.load_state.empty()) check_file_names(executable, &Program::inputs, true);
   check_folder("--output-dir", options.output_dir);
   check_folder("--save-state", options.save_state);
+  check_folder("--checkpoint", options.checkpoint);
   check_trace(options.trace);
 }
 

@@ -18,10 +18,11 @@ void LengthClaims::add(const Bound& bound, int64_t length, const std::string& so
 }
 
 std::span<const Bound> bounds_of_next(const Executable& executable, const char* state) {
-  for (const State& each : executable.states)
-    for (const Port* port : distinct_ports(executable, &Program::outputs))
-      if (std::string_view(each.input) == state && std::string_view(each.output) == port->name)
-        return port->layout.bounds;
+  for (const State& each : executable.states) {
+    if (std::string_view(each.input) != state) continue;
+    for (const Program& program : executable.programs)
+      if (const Port* port = find_port(program.outputs, each.output)) return port->layout.bounds;
+  }
   return {};
 }
 

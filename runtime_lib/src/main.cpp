@@ -19,6 +19,7 @@
 #include "report.h"
 #include "serve.h"
 #include "tensors.h"
+#include "training.h"
 #include "variants.h"
 #include "wait.h"
 
@@ -89,18 +90,20 @@ void run_rank(const Executable& executable, const Options& options, ImageFile& f
   RankBase& rank = *made;
   if (options.serves) return serve_requests(rank, options);
   RunReport report{.threads = rank.options.threads};
-  if (executable.generation != nullptr)
+  if (options.trains())
+    run_training(rank, options);
+  else if (executable.generation != nullptr)
     run_generations(rank, options, report);
   else
     run_invocations(rank, options, report);
   rank.check_stalled();
-  if (executable.generation == nullptr) write_outputs(rank, options);
-  write_states(rank, options);
+  if (executable.generation == nullptr && !options.trains()) write_outputs(rank, options);
+  write_states(rank, options, options.save_state);
   if (!options.trace.empty()) write_trace(rank, options.trace);
   world.rank(rank_number).peak_bytes.store(peak_memory());
   world.rank(rank_number).device_bytes.store(rank.device_memory().total());
   rank.barrier();
-  if (rank_number != 0) return;
+  if (rank_number != 0 || options.trains()) return;
   if (!executable.variants.empty()) report.variant = executable.variants[rank.variant_number].name;
   for (int r = 0; r < executable.world; ++r) {
     report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
@@ -197,6 +200,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
   ImageFile file(options.weights, options.check);
   if (options.info) return print_text(info_json(executable, level, file.manifest())), kOk;
   check_options(executable, options);
+  check_training(executable, options);
   const WorldShape shape = world_shape(executable, options);
   if (options.ranks_as_threads || executable.world == 1) {
     if (!options.ranks_as_threads) check_size(executable, find_launcher(getenv));

@@ -48,6 +48,21 @@ void set_input(Options& o, Value value) {
     fail(kUsage, "--input %s is given twice", value.substr(0, equals).c_str());
 }
 
+void set_data(Options& o, Value value) {
+  const size_t equals = value.find('=');
+  if (equals == 0 || equals == std::string::npos || equals + 1 == value.size())
+    fail(kUsage, "--data %s: NAME=FILE.npy is expected", value.c_str());
+  if (!o.data.emplace(value.substr(0, equals), value.substr(equals + 1)).second)
+    fail(kUsage, "--data %s is given twice", value.substr(0, equals).c_str());
+}
+
+void set_shuffle(Options& o, Value value) {
+  o.shuffles = true;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), o.shuffle_seed);
+  if (!value.empty() && (error != std::errc() || *end != '\0'))
+    fail(kUsage, "--shuffle %s: an integer from 0 to 2^64 - 1 is expected", value.c_str());
+}
+
 void set_seed(Options& o, Value value) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), o.seed);
   if (error != std::errc() || *end != '\0')
@@ -116,6 +131,24 @@ constexpr Flag kFlags[] = {
      [](Options& o, Value) { o.ml_dtypes = true; }},
     {"--weights", "FILE", "the weights, where they are not in the executable (default: weights.bin beside it)",
      [](Options& o, Value v) { o.weights = v; }},
+    {"--data", "NAME=FILE",
+     "of a program that trains: the samples of an input as .npy, along its first dimension; or one row of tokens",
+     set_data},
+    {"--steps", "N", "steps of the training, those of --resume included (default: one epoch)",
+     [](Options& o, Value v) { o.steps = whole("--steps", v, 1, 1 << 30); }},
+    {"--epochs", "N", "instead: so often through all samples",
+     [](Options& o, Value v) { o.epochs = whole("--epochs", v, 1, 1 << 30); }},
+    {"--shuffle", "[SEED]", "samples in another order in each epoch, the same for every number of ranks", set_shuffle,
+     true},
+    {"--log", "FILE", "loss, rate and time of each step as lines of JSON", [](Options& o, Value v) { o.log = v; }},
+    {"--checkpoint", "DIR", "write the states behind the last step, and behind every N with --every",
+     [](Options& o, Value v) { o.checkpoint = v; }},
+    {"--every", "N", "--checkpoint: steps between two",
+     [](Options& o, Value v) { o.every = whole("--every", v, 1, 1 << 30); }},
+    {"--keep", "N", "--checkpoint: only so many, the newest (default: all)",
+     [](Options& o, Value v) { o.keep = whole("--keep", v, 1, 1 << 30); }},
+    {"--resume", "DIR", "go on from a checkpoint, or from the latest in DIR",
+     [](Options& o, Value v) { o.resume = v; }},
     {"--check", nullptr, "compare all weights with their checksums first (else only slices of up to 1 GiB)",
      [](Options& o, Value) { o.check = true; }},
     {"--no-graph", nullptr, "cuda: issue every step anew instead of replaying a captured graph",

@@ -12,6 +12,12 @@ namespace weft {
 /// The parsed command line, with the defaults of flags that are not given.
 struct Options {
   std::map<std::string, std::string> inputs;  // file of each named input; "{i}" stands for the number of the invocation
+  std::map<std::string, std::string> data;    // of a training: the file of each input's samples
+  int64_t steps = 0;                          // up to which it goes; 0: epochs say it
+  int epochs = 0, every = 0, keep = 0;        // checkpoints: after so many steps each; the newest ones stay; 0: all
+  bool shuffles = false;
+  uint64_t shuffle_seed = 0;
+  std::string checkpoint, resume, log;
   std::string arch, output_dir, trace, load_state, save_state, weights, root;
   bool random_inputs = false;
   uint64_t seed = 0;
@@ -32,6 +38,11 @@ struct Options {
   bool ml_dtypes = false;                  // bf16 is written as numpy.save writes arrays of ml_dtypes
   bool json = false, info = false, help = false, poison = false, no_graph = false, ranks_as_threads = false;
   bool no_generate = false;
+
+  /// Whether a training is asked for, and not single invocations.
+  bool trains() const {
+    return !data.empty() || steps > 0 || epochs > 0 || !resume.empty() || !checkpoint.empty() || !log.empty();
+  }
 };
 
 /// Throws Failure (usage) for flags that do not exist or have a wrong value.

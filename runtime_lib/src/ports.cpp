@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include "weft/random.h"
 
@@ -214,11 +215,10 @@ const Port* find_port(std::span<const Port> ports, const char* name) {
 
 std::vector<const Port*> distinct_ports(const Executable& executable, std::span<const Port> Program::*ports) {
   std::vector<const Port*> out;
+  std::unordered_set<std::string_view> names;  // a training has thousands
   for (const Program& program : executable.programs)
-    for (const Port& port : program.*ports) {
-      const auto same = [&](const Port* p) { return std::string_view(p->name) == port.name; };
-      if (std::none_of(out.begin(), out.end(), same)) out.push_back(&port);
-    }
+    for (const Port& port : program.*ports)
+      if (names.insert(port.name).second) out.push_back(&port);
   return out;
 }
 

@@ -140,33 +140,49 @@ void VariantInputs::upload(const States& states) {
     if (input.view) store_part(rank_, *input.view, input.part);
 }
 
-/// Without a file a state starts from zero, or from its initialiser.
-static Part initial_part(const RankBase& rank, const std::optional<PortView>& view, const Port& port,
-                         const Options& options) {
+/// What a file says of how a state begins.
+static std::optional<Part> part_of_file(const std::optional<PortView>& view, const Port& port, const Options& options) {
   const std::string file = first_file_of_state(options, port.name);
-  if (!file.empty()) return load_from(view, port, file);
-  Part part{std::vector<char>(view ? size_t(view->bytes()) : 0),
-            lengths_at_start(variant_of(rank.executable, 0), port)};
-  if (port.layout.initial < 0) return part;
-  if (view) memcpy(part.bytes.data(), rank.image + view->port.layout.initial, part.bytes.size());
-  part.lengths = lengths_of(port, file_shape(port));
-  return part;
+  if (file.empty()) return {};
+  return load_from(view, port, file);
 }
 
 States::States(RankBase& rank, const Options& options) : rank_(rank) {
   const Executable& first = variant_of(rank.executable, 0);
   for (const Port* port : distinct_ports(first, &Program::inputs)) {
     if (!is_state_input(first, port->name)) continue;
-    StateTensor held{{}, view_of(first, port->name, rank.rank), {}, {}};
+    StateTensor held{{}, view_of(first, port->name, rank.rank), std::nullopt, {}};
     for (size_t v = 0; v < variant_count(rank.executable); ++v)
       held.ports.push_back(&port_named(variant_of(rank.executable, v), port->name, &Program::inputs));
-    held.initial = initial_part(rank, held.view, *port, options);
+    held.from_file = part_of_file(held.view, *port, options);
     states_.push_back(std::move(held));
   }
 }
 
 void States::reset() {
-  for (StateTensor& state : states_) set(state, state.initial);
+  for (StateTensor& state : states_) start(state);
+}
+
+void States::begin() {
+  reset();
+  for (StateTensor& state : states_) state.from_file.reset();
+}
+
+/// Without a file a state starts from zero, or from its initialiser, which lies in the image as it does in the buffer.
+void States::start(StateTensor& state) {
+  if (state.from_file) return set(state, *state.from_file);
+  const Port& port = *state.ports.front();
+  const bool is_zero = port.layout.initial < 0;
+  state.lengths =
+      is_zero ? lengths_at_start(variant_of(rank_.executable, 0), port) : lengths_of(port, file_shape(port));
+  if (!state.view) return;
+  const Range range = range_of(*state.view);
+  if (range.bytes == 0) return;
+  if (is_zero)
+    memset(rank_.at(range), 0, size_t(range.bytes));
+  else
+    memcpy(rank_.at(range), rank_.image + state.view->port.layout.initial, size_t(range.bytes));
+  rank_.flush(range);
 }
 
 void States::set(StateTensor& state, const Part& part) {
@@ -176,6 +192,7 @@ void States::set(StateTensor& state, const Part& part) {
 
 void States::advance() {
   for (StateTensor& state : states_) {
+    if (state.lengths.empty()) continue;
     const Port& port = port_of(state);
     const std::span<const Bound> next = bounds_of_next(*rank_.variant, port.name);
     for (size_t b = 0; b < state.lengths.size(); ++b)
@@ -327,9 +344,10 @@ void gather_tensor(RankBase& rank, const Port& any, std::span<const Port> Progra
 
 int64_t staging_bytes(const Executable& executable, const Options& options) {
   int64_t bytes = shared_logits_bytes(executable);
+  if (executable.training != nullptr) bytes = sizeof(double);  // a figure of a step
   if (executable.generation == nullptr && (!options.output_dir.empty() || options.serves))
     for (const Port* port : distinct_ports(executable, &Program::outputs)) bytes = std::max(bytes, port_bytes(*port));
-  if (!options.save_state.empty())
+  if (!options.save_state.empty() || !options.checkpoint.empty())
     for (const Port* port : distinct_ports(executable, &Program::inputs))
       if (is_state_input(executable, port->name)) bytes = std::max(bytes, port_bytes(*port));
   return bytes == 0 ? 0 : bytes + kStagingData;
@@ -353,12 +371,12 @@ void write_outputs(RankBase& rank, const Options& options) {
                  bfloat16_form(options));
 }
 
-void write_states(RankBase& rank, const Options& options) {
-  if (options.save_state.empty()) return;
-  if (rank.rank == 0) make_folder(options.save_state);
+void write_states(RankBase& rank, const Options& options, const std::string& folder) {
+  if (folder.empty()) return;
+  if (rank.rank == 0) make_folder(folder);
   for (const Port* port : distinct_ports(rank.executable, &Program::inputs))
     if (is_state_input(rank.executable, port->name))
-      write_tensor(rank, *port, &Program::inputs, state_file(options.save_state, port->name), bfloat16_form(options));
+      write_tensor(rank, *port, &Program::inputs, state_file(folder, port->name), bfloat16_form(options));
 }
 
 }  // namespace weft

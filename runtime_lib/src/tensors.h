@@ -64,6 +64,8 @@ class States {
   States(RankBase& rank, const Options& options);
   /// Puts the initial values into the buffers.
   void reset();
+  /// The same for the only time: what came from files is forgotten.
+  void begin();
   /// What lies in the buffers, and putting it there again.
   std::vector<Part> take();
   void put(const std::vector<Part>& parts);
@@ -84,10 +86,11 @@ class States {
   struct StateTensor {
     std::vector<const Port*> ports;  // of each variant
     std::optional<PortView> view;    // of all of them; none: the rank holds no part
-    Part initial;
-    std::vector<int64_t> lengths;  // for each bound of the port
+    std::optional<Part> from_file;   // none: it begins as its initialiser, or as zeros
+    std::vector<int64_t> lengths;    // for each bound of the port
   };
   void set(StateTensor& state, const Part& part);
+  void start(StateTensor& state);
   /// As the variant has it that runs.
   const Port& port_of(const StateTensor& state) const { return *state.ports[rank_.variant_number]; }
 
@@ -107,6 +110,6 @@ int64_t staging_bytes(const Executable& executable, const Options& options);
 
 /// All ranks together: assembles outputs, or states; rank 0 writes the files.
 void write_outputs(RankBase& rank, const Options& options);
-void write_states(RankBase& rank, const Options& options);
+void write_states(RankBase& rank, const Options& options, const std::string& folder);
 
 }  // namespace weft

@@ -173,6 +173,13 @@ struct Generation {
   Sampling sampling = {};  // where nobody asks for another one
 };
 
+/// Outputs of one step of a training, each a number. States are the parameters and what the optimizer keeps of them.
+struct Training {
+  const char* loss;
+  const char* rate;
+  const char* norm = nullptr;  // of all gradients together
+};
+
 class Rank;
 
 /// What the ranks of one class run.
@@ -215,6 +222,7 @@ struct Executable {
   std::span<const LengthLimit> limits = {};
   std::span<const LengthDemand> demands = {};
   const Generation* generation = nullptr;
+  const Training* training = nullptr;
   bool has_pairs = false;  // some kernel multiplies pairs of bfloat16, with other sums on CPUs with AVX512-BF16
   std::span<const Variant> variants = {};  // small before large; of an executable that has any, only these are said
 };

@@ -1,0 +1,139 @@
+#include "checkpoint.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "checks.h"
+#include "nearest.h"
+#include "npy.h"
+#include "output_file.h"
+#include "tensors.h"
+
+namespace weft {
+
+namespace {
+
+constexpr const char *kState = "state.json", *kLatest = "latest";
+
+std::string folder_of_step(int64_t step) { return text("step-%06ld", long(step)); }
+
+/// What was written must lie on the disk before a name leads to it.
+void sync_to_disk(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool is_synced = fd >= 0 && fsync(fd) == 0;
+  const int reason = errno;
+  if (fd >= 0) close(fd);
+  if (!is_synced) fail(kEnvironment, "cannot write %s: %s", path.c_str(), strerror(reason));
+}
+
+void write_text(const std::string& path, const std::string& content) {
+  OutputFile file(path);
+  file.write(content);
+  file.finish();
+}
+
+void rename_folder(const std::string& from, const std::string& to) {
+  std::error_code ignored;
+  std::filesystem::remove_all(to, ignored);  // of a run that was started again from an earlier step
+  if (rename(from.c_str(), to.c_str()) != 0)
+    fail(kEnvironment, "cannot rename %s to %s: %s", from.c_str(), to.c_str(), strerror(errno));
+}
+
+void remove_old(const std::string& folder, int keep) {
+  std::set<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (const std::string name = entry.path().filename(); name.starts_with("step-") && !name.ends_with(".part"))
+      found.insert(name);
+  std::error_code ignored;
+  for (auto at = found.begin(); keep > 0 && std::distance(at, found.end()) > keep; ++at)
+    std::filesystem::remove_all(folder + "/" + *at, ignored);
+}
+
+std::vector<std::string> state_names(const Executable& executable) {
+  std::vector<std::string> names;
+  for (const Port* port : distinct_ports(executable, &Program::inputs))
+    if (is_state_input(executable, port->name)) names.emplace_back(port->name);
+  return names;
+}
+
+std::string read_text(const std::string& path) {
+  try {
+    return std::string(FileMapping(path).bytes());
+  } catch (const Failure& failure) {
+    fail(kWrongInput, "%s", failure.text.c_str());
+  }
+}
+
+/// The number behind a key of the file, which write_checkpoint has written.
+uint64_t number_of(const std::string& json, const char* key, const std::string& path) {
+  const size_t at = json.find(text("\"%s\": ", key));
+  unsigned long long value = 0;
+  if (at == std::string::npos || sscanf(json.c_str() + at + strlen(key) + 4, "%llu", &value) != 1)
+    fail(kWrongInput, "%s: '%s' is missing", path.c_str(), key);
+  return value;
+}
+
+}  // namespace
+
+void write_checkpoint(RankBase& rank, const Options& options, const Progress& progress) {
+  const std::string name = folder_of_step(progress.step), place = options.checkpoint + "/" + name,
+                    part = place + ".part";
+  if (rank.rank == 0) {
+    std::error_code ignored;
+    std::filesystem::remove_all(part, ignored);
+  }
+  write_states(rank, options, part);
+  if (rank.rank == 0) {
+    write_text(part + "/" + kState,
+               text("{\"step\": %ld, \"shuffles\": %d, \"seed\": %llu, \"program\": \"%s\", \"ranks\": %d}\n",
+                    long(progress.step), int(progress.shuffles), static_cast<unsigned long long>(progress.seed),
+                    rank.executable.name, rank.executable.world));
+    for (const auto& entry : std::filesystem::directory_iterator(part)) sync_to_disk(entry.path());
+    sync_to_disk(part);
+    rename_folder(part, place);
+    write_text(options.checkpoint + "/" + kLatest, name + "\n");
+    sync_to_disk(options.checkpoint);
+    remove_old(options.checkpoint, options.keep);
+  }
+  rank.barrier();
+}
+
+std::string checkpoint_folder(const std::string& given) {
+  const std::string latest = given + "/" + kLatest;
+  if (access(latest.c_str(), F_OK) != 0) return given;
+  std::string name = read_text(latest);
+  while (!name.empty() && isspace(static_cast<unsigned char>(name.back()))) name.pop_back();
+  return given + "/" + name;
+}
+
+Progress read_checkpoint(const Executable& executable, const std::string& folder) {
+  const std::string path = folder + "/" + kState;
+  if (access(path.c_str(), F_OK) != 0)
+    fail(kWrongInput, "--resume %s: no checkpoint, which has a file %s: %s", folder.c_str(), kState, strerror(errno));
+  std::set<std::string> wanted, found;
+  for (const std::string& name : state_names(executable)) wanted.insert(file_name(name) + ".npy");
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".npy") found.insert(entry.path().filename());
+  for (const std::string& file : wanted)
+    if (!found.contains(file))
+      fail(kWrongInput, "--resume %s: a checkpoint of another model or optimizer: it has no %s", folder.c_str(),
+           file.c_str());
+  for (const std::string& file : found)
+    if (!wanted.contains(file))
+      fail(kWrongInput, "--resume %s: a checkpoint of another model or optimizer: the program has no state for %s",
+           folder.c_str(), file.c_str());
+  const std::string json = read_text(path);
+  return {int64_t(number_of(json, "step", path)), number_of(json, "shuffles", path) != 0,
+          number_of(json, "seed", path)};
+}
+
+}  // namespace weft

@@ -1,0 +1,13 @@
+// The loop over the steps of a training.
+#pragma once
+#include "options.h"
+#include "rank_base.h"
+
+namespace weft {
+
+/// Throws Failure (usage or wrong input) where the program cannot be trained as the options say.
+void check_training(const Executable& executable, const Options& options);
+/// All ranks together: steps from the first, or from that of --resume, with a log, progress and checkpoints.
+void run_training(RankBase& rank, const Options& options);
+
+}  // namespace weft

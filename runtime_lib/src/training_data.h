@@ -1,0 +1,56 @@
+// What a training is fed: samples of .npy files, so many a step, in an order that depends on a seed alone, not on how
+// many ranks there are.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "npy.h"
+#include "options.h"
+#include "ports.h"
+#include "tensors.h"
+
+namespace weft {
+
+/// A permutation of 0 .. count - 1 for each epoch, without a table: a Feistel network whose rounds are Philox draws,
+/// applied until it leads back below `count`.
+int64_t shuffled(int64_t index, int64_t count, uint64_t seed, int64_t epoch);
+
+class TrainingData {
+ public:
+  /// Opens the files of --data. Throws Failure (wrong input) where one is missing or fits no input, where they have
+  /// different numbers of samples, or fewer than a batch.
+  TrainingData(const Executable& executable, const Options& options);
+
+  /// Batches of an epoch; samples that fill no batch are left out.
+  int64_t steps_per_epoch() const { return samples_ / batch_; }
+  int64_t samples() const { return samples_; }
+  int64_t batch() const { return batch_; }
+  /// Elements of a batch of the input that is cut out of one text; 0 where there is none.
+  int64_t tokens() const;
+  /// What step `step` (from 0) is fed; overwritten by the next call.
+  std::vector<WholeTensor> batch_of(int64_t step);
+
+ private:
+  struct Source {
+    const Port& port;
+    std::string file;
+    FileMapping mapping;
+    NpyHeader header;
+    bool is_text = false;  // one row of tokens, of which each window is a sample
+    std::vector<char> batch;
+
+    Source(const Port& p, const std::string& f) : port(p), file(f), mapping(f), header(parse_npy(mapping.bytes(), f)) {}
+    int64_t sample_elements() const;
+    int64_t samples() const;
+    void read(int64_t sample, int64_t to);
+  };
+  void open(const Port& port, const Options& options);
+
+  std::vector<std::unique_ptr<Source>> sources_;
+  int64_t samples_ = -1, batch_ = 0;
+  bool shuffles_;
+  uint64_t seed_;
+};
+
+}  // namespace weft

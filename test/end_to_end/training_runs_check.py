@@ -1,0 +1,141 @@
+# test: slow
+"""Executables that train: data, log, checkpoints, going on from one, several ranks, and what they refuse."""
+
+import json
+
+import harness
+import numpy as np
+
+MODEL = """<ir_version: 10, opset_import: ["" : 20]>
+net (float[8, 4] x) => (float[8, 3] scores)
+<float[4, 16] w1 = random(1, 0.5), float[16] b1 = random(2, 0.1), float[16, 3] w2 = random(3, 0.5)>
+{
+  h1 = MatMul(x, w1)
+  h2 = Add(h1, b1)
+  h = Relu(h2)
+  scores = MatMul(h, w2)
+}
+"""
+TRAIN = """train:
+  inputs: {labels: "int64[8]"}
+  loss: {cross_entropy: {scores: scores, labels: labels}}
+  optimizer: {adamw: {rate: 1e-2}}
+  rate: {decay: cosine, warmup: 5, steps: 40, final: 0.1}
+  clip: {norm: 1.0}
+"""
+SPLITS = {
+    "data_parallel": "mesh: {dp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}}\n",
+    "sliced_states": 'mesh: {dp: 4}\nshard: {x: {dp: 0}, labels: {dp: 0}, "*.m": {dp: 0}, "*.v": {dp: 0}}\n',
+    "sliced_parameters": 'mesh: {dp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}, "w{i}": {dp: 0}, "w{i}.use": {dp: R}}\n',
+    "tensor_parallel": "mesh: {dp: 2, tp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}, w1: {tp: 1}, b1: {tp: 0}, w2: {tp: 0}}\n",
+}
+STEPS, BROKEN_OFF = 40, 25
+
+
+def write_data(folder):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((100, 4)).astype(np.float32)
+    np.save(folder / "x.npy", x)
+    np.save(folder / "labels.npy", (x @ rng.standard_normal((4, 3))).argmax(1).astype(np.int32))
+    np.save(folder / "few.npy", x[:7])
+    np.save(folder / "few_labels.npy", np.zeros(7, np.int64))
+    x[50] = np.nan
+    np.save(folder / "nan.npy", x)
+
+
+def build(folder, name, split=""):
+    model, schedule = folder / "net.onnxtxt", folder / f"{name}.yaml"
+    model.write_text(MODEL)
+    schedule.write_text("weft: 1\n" + split + TRAIN)
+    status, _, err = harness.weft("compile", model, "--schedule", schedule, "-o", folder / name)
+    return folder / name if harness.check(f"{name}/compiles", status == 0, err[-300:]) else None
+
+
+def train(folder, program, *flags, x="x.npy", labels="labels.npy"):
+    data = ["--data", f"x={folder / x}", "--data", f"labels={folder / labels}"]
+    return harness.run([program, *data, *flags])
+
+
+def losses(log):
+    return np.array([json.loads(line)["loss"] for line in log.read_text().splitlines()])
+
+
+def states(folder):
+    return {file.name: file.read_bytes() for file in sorted(folder.glob("*.npy"))}
+
+
+def check_run(folder, program):
+    """One run, and the same in two pieces."""
+    whole, pieces = folder / "whole", folder / "pieces"
+    flags = ["--steps", STEPS, "--shuffle", "7"]
+    status, out, err = train(folder, program, *flags, "--log", folder / "whole.jsonl", "--checkpoint", whole, "--every", 10,
+                             "--keep", 2, "--json")
+    if not harness.check("runs", status == 0, f"exit {status}: {err[-300:]}"):
+        return None
+    found = losses(folder / "whole.jsonl")
+    harness.check("log/has every step", len(found) == STEPS, len(found))
+    harness.check("log/loss falls", found[-5:].mean() < 0.8 * found[:5].mean(), found)
+    rates = [json.loads(line)["rate"] for line in (folder / "whole.jsonl").read_text().splitlines()]
+    harness.check("rate/warms up and decays", rates[4] == max(rates) and abs(rates[-1] / rates[4] - 0.1) < 1e-3, rates)
+    harness.check("json/says the last loss", abs(json.loads(out)["loss"] - found[-1]) < 1e-6, out)
+    kept = sorted(place.name for place in whole.iterdir() if place.is_dir())
+    harness.check("checkpoints/only the newest stay", kept == ["step-000030", "step-000040"], kept)
+    train(folder, program, "--steps", BROKEN_OFF, "--shuffle", "7", "--log", folder / "pieces.jsonl", "--checkpoint", pieces)
+    train(folder, program, *flags, "--log", folder / "pieces.jsonl", "--checkpoint", pieces, "--resume", pieces)
+    same = states(whole / "step-000040") == states(pieces / "step-000040")
+    harness.check("resume/bits of a run without a break", same and np.array_equal(found, losses(folder / "pieces.jsonl")))
+    return found
+
+
+def check_split(folder, name, split, wanted):
+    """Several ranks take the same steps, and go on from what one rank has left."""
+    program = build(folder, name, split)
+    if not program:
+        return
+    flags = ["--steps", STEPS, "--shuffle", "7", "--log", folder / f"{name}.jsonl"]
+    status, _, err = train(folder, program, *flags)
+    if harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-300:]}"):
+        error = np.abs(losses(folder / f"{name}.jsonl") / wanted - 1).max()
+        harness.check(f"{name}/losses of one rank", error < 2e-5, error)
+    status, _, err = train(folder, program, *flags, "--resume", folder / "pieces" / f"step-{BROKEN_OFF:06}")
+    if harness.check(f"{name}/goes on from one rank's checkpoint", status == 0, f"exit {status}: {err[-300:]}"):
+        error = np.abs(losses(folder / f"{name}.jsonl")[-1] / wanted[-1] - 1)
+        harness.check(f"{name}/and gets to the same loss", error < 2e-5, error)
+
+
+def check_refusals(folder, program):
+    cases = {
+        "few samples": (1, "has 7 samples, a step takes 8", {"x": "few.npy", "labels": "few_labels.npy"}, []),
+        "two numbers of samples": (1, "has 7 samples", {"labels": "few_labels.npy"}, []),
+        "a loss that is no number": (1, "the loss of step", {"x": "nan.npy"}, ["--steps", "20"]),
+        "another order": (1, "give the same --shuffle", {}, ["--resume", folder / "pieces"]),
+        "no checkpoint": (1, "no checkpoint", {}, ["--resume", folder]),
+        "steps and epochs": (2, "give one of them", {}, ["--steps", "1", "--epochs", "1"]),
+        "outputs": (2, "are in its --log", {}, ["--output-dir", folder]),
+        "iterations": (2, "a training has --steps", {}, ["--iterations", "3"]),
+    }
+    for name, (code, text, files, flags) in cases.items():
+        status, _, err = train(folder, program, *flags, **files)
+        harness.check(f"refused/{name}", status == code and text in err, f"exit {status}: {err[-300:]}")
+    other = folder / "other"
+    other.mkdir()
+    for name, content in states(folder / "pieces" / f"step-{BROKEN_OFF:06}").items():
+        if name != "w1.m.npy":
+            (other / name).write_bytes(content)
+    (other / "state.json").write_text((folder / "pieces" / f"step-{BROKEN_OFF:06}" / "state.json").read_text())
+    status, _, err = train(folder, program, "--resume", other, "--shuffle", "7")
+    harness.check("refused/a checkpoint of another optimizer", status == 1 and "it has no w1.m.npy" in err, err[-300:])
+    status, _, err = harness.run([program, "--steps", "3"])
+    harness.check("refused/no data", status == 2 and "--data NAME=FILE.npy" in err, err[-300:])
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    FOLDER = harness.scratch("training_runs")
+    write_data(FOLDER)
+    PROGRAM = build(FOLDER, "one")
+    WANTED = check_run(FOLDER, PROGRAM) if PROGRAM else None
+    if WANTED is not None:
+        for NAME, SPLIT in SPLITS.items():
+            check_split(FOLDER, NAME, SPLIT, WANTED)
+        check_refusals(FOLDER, PROGRAM)

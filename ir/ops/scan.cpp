@@ -84,15 +84,33 @@ static OpDef running(OpKind kind, const char* name, int since, EvalFn eval) {
   return def;
 }
 
-/// A sum is linear: partial sums may pass it (L6).
-/// Each element is in all sums behind it: the running sum from the other end.
-static Derivatives gradient_of_running_sum(const BackwardStep& s) {
+/// The running sum from the other end: of every result that an element is in.
+static Term sum_of_readers(const BackwardStep& s, const Term& derivatives) {
   Attrs attrs = s.op.attrs;
   for (Attr& attr : attrs)
     if (attr.name == "reverse") attr.value = int64_t{1} - std::get<int64_t>(attr.value);
-  return {Term(s.build, s.build.op(OpKind::CumSum, {s.g.value()}, attrs))};
+  return {s.build, s.build.op(OpKind::CumSum, {derivatives.value()}, attrs)};
 }
 
+static Derivatives gradient_of_running_sum(const BackwardStep& s) { return {sum_of_readers(s, s.g)}; }
+
+/// In front of the first 0 an element's derivative is the sum of g * y over its readers, divided by the element. For
+/// the first 0 itself the products are made again without it. Behind it they stay 0 whatever an element is.
+static Derivatives gradient_of_running_product(const BackwardStep& s) {
+  const Term x = s.in(0), is_zero = x == 0;
+  Attrs along = s.op.attrs;
+  for (Attr& attr : along)
+    if (attr.name == "exclusive") attr.value = int64_t{0};
+  const Term zeros(s.build, s.build.op(OpKind::CumSum, {is_zero.cast(s.g.dtype()).value()}, along));
+  const Term is_first = is_zero && zeros == 1;
+  const Term factors = is_first.choose(s.g.scalar(1), x);
+  const Term products(s.build, s.build.op(OpKind::CumProd, {factors.value()}, s.op.attrs));
+  const Term in_front = sum_of_readers(s, s.g * s.out()) / is_zero.choose(s.g.scalar(1), x);
+  const Term of_first = is_first.choose(sum_of_readers(s, s.g * products), s.zero());
+  return {(zeros == 0).choose(in_front, of_first)};
+}
+
+/// A sum is linear: partial sums may pass it (L6).
 static OpDef running_sum() {
   OpDef def = running(OpKind::CumSum, "CumSum", 11, eval_running<false>);
   def.linear = {{0}};
@@ -100,7 +118,13 @@ static OpDef running_sum() {
   return def;
 }
 
+static OpDef running_product() {
+  OpDef def = running(OpKind::CumProd, "CumProd", 26, eval_running<true>);
+  def.gradient = gradient_of_running_product;
+  return def;
+}
+
 const OpDef kCumSum = running_sum();
-const OpDef kCumProd = running(OpKind::CumProd, "CumProd", 26, eval_running<true>);
+const OpDef kCumProd = running_product();
 
 }  // namespace weftc

@@ -306,6 +306,19 @@ static std::vector<ValueId> decompose_tile(Builder& build, const OpView& op) {
   return {build.reshape_to(build.with_lengths(copies, repeated), to)};
 }
 
+/// An element's derivative is the sum of those of its copies, which stand along dimensions of their own.
+static Derivatives gradient_of_tile(const BackwardStep& s) {
+  const Dims from = s.in(0).dims();
+  const std::vector<int64_t>& repeats = s.op.ints("repeats");
+  Dims apart;
+  std::vector<int64_t> copies;
+  for (size_t d = 0; d < from.size(); ++d) {
+    copies.push_back(static_cast<int64_t>(apart.size()));
+    apart.insert(apart.end(), {repeats[d], from[d]});
+  }
+  return {s.g.reshape(apart).reduce(OpKind::ReduceSum, copies, false)};
+}
+
 const OpDef kTile{.kind = OpKind::Tile,
                   .name = "Tile",
                   .onnx = {"Tile", 6},
@@ -316,6 +329,7 @@ const OpDef kTile{.kind = OpKind::Tile,
                   .infer = infer_tile,
                   .canonicalize = canonical_tile,
                   .linear = {{0}},
+                  .gradient = gradient_of_tile,
                   .eval = eval_tile,
                   .decompose = decompose_tile,
                   .is_primitive = repeats_numbers,

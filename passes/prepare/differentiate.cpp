@@ -185,7 +185,7 @@ bool Backward::back_through(OpId id) {
   Builder build(module_, graph_, gradient_, like);
   const OpView view(module_, graph_, op, &diags_);
   const Derivatives derivatives = op_def(op).gradient({build, view, Term(build, derived_.at(op.outputs[0]))});
-  for (size_t i = 0; i < derivatives.size(); ++i)
+  for (size_t i = 0; i < std::min(derivatives.size(), op.inputs.size()); ++i)
     if (derivatives[i] && on_way_.contains(op.inputs[i])) add(op.inputs[i], derivatives[i]->value(), like);
   return true;
 }

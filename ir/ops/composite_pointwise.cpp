@@ -6,7 +6,7 @@
 //   Trilu(x, k)      ->  Where(column >= row + k, x, 0), with index patterns (Iota) that take no memory
 #include <cmath>
 
-#include "ir/ops/formula.h"
+#include "ir/ops/gradient.h"
 #include "ir/ops/pointwise.h"
 
 namespace weftc {
@@ -78,6 +78,39 @@ std::vector<ValueId> decompose_clip(Builder& build, const OpView& op) {
   const ValueId low = bound(1, "min"), high = bound(2, "max");
   const ValueId raised = low ? build.op(OpKind::Max, {x, low}) : x;
   return {high ? build.op(OpKind::Min, {raised, high}) : raised};
+}
+
+/// What has been raised to the lower bound and is below the upper one passes. At a bound that is a constant nothing
+/// does; at one that may be trained both get half, as of any maximum.
+Derivatives gradient_of_clip(const BackwardStep& s) {
+  const Term x = s.in(0), one = s.g.scalar(1);
+  const auto bound = [&](size_t input, const char* attr) -> std::optional<Term> {
+    if (s.has(input)) return s.in(input).reshape({});
+    return s.op.has(attr) ? std::optional(x.scalar(s.real(attr))) : std::nullopt;
+  };
+  const auto share = [&](const Term& larger, const Term& smaller, int input) {
+    const double at_bound = s.has(static_cast<size_t>(input)) && !s.view.known(input) ? 0.5 : 0;
+    return (larger > smaller).choose(one, (larger == smaller).choose(s.g.scalar(at_bound), s.zero()));
+  };
+  const auto sum_like = [&](const Term& g, size_t input) {
+    return g.reduce(OpKind::ReduceSum, range_of(0, static_cast<int>(g.dims().size())), false)
+        .reshape(s.in(input).dims());
+  };
+  const std::optional<Term> low = bound(1, "min"), high = bound(2, "max");
+  Derivatives derivatives{s.g, std::nullopt, std::nullopt};
+  Term raised = x;
+  if (low) raised = x.apply(OpKind::Max, *low);
+  if (high) {
+    const Term passes = share(*high, raised, 2);
+    if (s.has(2)) derivatives[2] = sum_like(s.g * (1 - passes), 2);
+    derivatives[0] = s.g * passes;
+  }
+  if (low) {
+    const Term passes = share(x, *low, 1), g = *derivatives[0];
+    if (s.has(1)) derivatives[1] = sum_like(g * (1 - passes), 1);
+    derivatives[0] = g * passes;
+  }
+  return derivatives;
 }
 
 bool infer_cast_like(const OpView& op, std::vector<TensorType>& results) {
@@ -265,6 +298,7 @@ const OpDef kClip{.kind = OpKind::Clip,
                   .attrs = {{"max", AttrType::Real}, {"min", AttrType::Real}},
                   .inputs = {1, 3},
                   .infer = infer_clip,
+                  .gradient = gradient_of_clip,
                   .decompose = decompose_clip};
 
 const OpDef kCastLike{.kind = OpKind::CastLike,

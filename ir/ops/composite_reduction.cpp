@@ -71,6 +71,12 @@ std::vector<ValueId> decompose_l2(Builder& build, const OpView& op) {
   return {build.cast(build.op(OpKind::Sqrt, {sum}), dtype)};
 }
 
+/// x / y, and 0 where all of x is 0.
+Derivatives gradient_of_l2(const BackwardStep& s) {
+  const Term y = s.out();
+  return {s.in(0) * with_reduced(s, (y == 0).choose(s.zero(), s.g / y))};
+}
+
 std::vector<ValueId> decompose_log_sum(Builder& build, const OpView& op) {
   const Reduction r(op);
   const DType dtype = op.type(0).dtype;
@@ -90,7 +96,7 @@ std::vector<ValueId> decompose_log_sum_exp(Builder& build, const OpView& op) {
 }
 
 /// ReduceX-18: the axes are an optional operand, which must be known; before, they are an attribute.
-OpDef reduction(OpKind kind, const char* name, DecomposeFn decompose) {
+OpDef reduction(OpKind kind, const char* name, DecomposeFn decompose, GradientFn gradient = nullptr) {
   OpDef def;
   def.kind = kind;
   def.name = name;
@@ -100,6 +106,7 @@ OpDef reduction(OpKind kind, const char* name, DecomposeFn decompose) {
   def.constant_operands = {{1, "axes", AttrType::Ints}};
   def.infer = infer_reduction;
   def.canonicalize = canonical_reduction;
+  def.gradient = gradient;
   def.decompose = decompose;
   return def;
 }
@@ -120,7 +127,7 @@ std::vector<ValueId> decompose_variadic_mean(Builder& build, const OpView& op) {
 
 const OpDef kReduceMean = reduction(OpKind::ReduceMean, "ReduceMean", decompose_mean);
 const OpDef kReduceL1 = reduction(OpKind::ReduceL1, "ReduceL1", decompose_l1);
-const OpDef kReduceL2 = reduction(OpKind::ReduceL2, "ReduceL2", decompose_l2);
+const OpDef kReduceL2 = reduction(OpKind::ReduceL2, "ReduceL2", decompose_l2, gradient_of_l2);
 const OpDef kReduceLogSum = reduction(OpKind::ReduceLogSum, "ReduceLogSum", decompose_log_sum);
 const OpDef kReduceLogSumExp = reduction(OpKind::ReduceLogSumExp, "ReduceLogSumExp", decompose_log_sum_exp);
 const OpDef kReduceSumSquare = reduction(OpKind::ReduceSumSquare, "ReduceSumSquare", decompose_sum_square);

@@ -1,7 +1,7 @@
 // LpPool (ONNX LpPool-22) and GlobalLpPool: the p-th root of the sum of p-th powers, over windows or over all spatial
 // dims. The sum over a window is its mean with all padding counted, times its size.
-#include "ir/ops/formula.h"
-#include "ir/ops/window.h"
+#include "ir/ops/gradient.h"
+#include "ir/ops/window_gradient.h"
 
 namespace weftc {
 
@@ -50,6 +50,33 @@ std::vector<ValueId> decompose_lp_pool(Builder& build, const OpView& op) {
   return {root(mean * static_cast<double>(element_count(kernel)), p).cast(dtype).value()};
 }
 
+/// By the sum of powers, but for the factor p: y^(1 - p), and 0 where all that was summed is 0.
+Term by_powers(const BackwardStep& s, int64_t p) {
+  const DType dtype = wide(s.g.dtype());
+  const Term y = s.out().cast(dtype);
+  return (y == 0).choose(y.scalar(0), s.g.cast(dtype) * y.apply(OpKind::Pow, static_cast<double>(1 - p)));
+}
+
+/// A power by its base, but for the factor p, which that of the root takes away.
+Term by_base(const BackwardStep& s, const Term& by_power, int64_t p) {
+  const Term x = s.in(0).cast(by_power.dtype());
+  return (by_power * powers(x, p - 1) * x.apply(OpKind::Sign)).cast(s.g.dtype());
+}
+
+Derivatives gradient_of_lp_pool(const BackwardStep& s) {
+  const int64_t p = int_of(s.op, "p"), channels = s.in(0).dims()[1];
+  const Window window = *window_of(s.view, {});
+  const Term g = by_powers(s, p);
+  Dims ones{channels, 1};
+  for (const WindowDim& dim : window) ones.push_back(dim.kernel);
+  return {by_base(s, spread_over_windows(s.build, g, g.scalar(1).expand(ones), window, channels), p)};
+}
+
+Derivatives gradient_of_global_lp_pool(const BackwardStep& s) {
+  const int64_t p = int_of(s.op, "p");
+  return {by_base(s, by_powers(s, p), p)};
+}
+
 bool infer_global_lp_pool(const OpView& op, std::vector<TensorType>& results) {
   if (!has_exponent(op) || !is_real_operand(op, 0) || !has_ndim(op, 0, 3)) return false;
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
@@ -72,6 +99,7 @@ OpDef lp_pool() {
             .onnx = {"LpPool", 2},
             .attrs = window_attrs(),
             .infer = infer_lp_pool,
+            .gradient = gradient_of_lp_pool,
             .decompose = decompose_lp_pool};
   def.attrs.push_back({"ceil_mode", AttrType::Int, 0});
   def.attrs.push_back({"p", AttrType::Int, 2});
@@ -87,6 +115,7 @@ const OpDef kGlobalLpPool{.kind = OpKind::GlobalLpPool,
                           .onnx = {"GlobalLpPool", 2},
                           .attrs = {{"p", AttrType::Int, 2}},
                           .infer = infer_global_lp_pool,
+                          .gradient = gradient_of_global_lp_pool,
                           .decompose = decompose_global_lp_pool};
 
 }  // namespace weftc

@@ -282,10 +282,22 @@ const OpDef kGlobalAveragePool{.kind = OpKind::GlobalAveragePool,
                                .infer = infer_global_pool,
                                .decompose = decompose_global_pool<OpKind::ReduceMean>};
 
+/// The first one of equal largest elements has it all, as in other pools.
+static Derivatives gradient_of_global_max_pool(const BackwardStep& s) {
+  const Dims dims = s.in(0).dims();
+  const Term is_largest = s.in(0) == s.out();
+  const Term in_row =
+      is_largest.cast(s.g.dtype()).reshape({dims[0], dims[1], element_count({dims.begin() + 2, dims.end()})});
+  const Attrs along = {{"axis", int64_t{2}}, {"exclusive", int64_t{0}}, {"reverse", int64_t{0}}};
+  const Term rank(s.build, s.build.op(OpKind::CumSum, {in_row.value()}, along));
+  return {(is_largest && rank.reshape(dims) == 1).choose(s.g, s.zero())};
+}
+
 const OpDef kGlobalMaxPool{.kind = OpKind::GlobalMaxPool,
                            .name = "GlobalMaxPool",
                            .onnx = {"GlobalMaxPool"},
                            .infer = infer_global_pool,
+                           .gradient = gradient_of_global_max_pool,
                            .decompose = decompose_global_pool<OpKind::ReduceMax>};
 
 }  // namespace weftc

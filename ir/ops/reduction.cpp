@@ -156,8 +156,7 @@ static void eval_reduction(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// What a reduction gave, or has of g, with extent 1 where it has taken dimensions away.
-static Term with_reduced(const BackwardStep& s, const Term& reduced) {
+Term with_reduced(const BackwardStep& s, const Term& reduced) {
   Dims dims = s.in(0).dims();
   for (const int64_t axis : s.op.ints("axes")) dims[static_cast<size_t>(axis)] = 1;
   return reduced.reshape(dims);

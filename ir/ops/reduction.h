@@ -1,7 +1,7 @@
 // What the records of plain and of composite reductions share: ONNX spells the axes as an attribute (before
 // opset 18; Sum before 13) or as an operand that must be known; canonical is the attribute `axes`, ascending.
 #pragma once
-#include "ir/ops/record.h"
+#include "ir/ops/gradient.h"
 
 namespace weftc {
 
@@ -17,5 +17,7 @@ std::optional<std::vector<int64_t>> reduced_axes(const OpView& op);
 bool infer_reduction(const OpView& op, std::vector<TensorType>& results);
 /// Writes out the axes. An empty list means none from here on, hence noop_with_empty_axes becomes 1.
 void canonical_reduction(Op& op, const OpView& view);
+/// What a reduction gave, or has of g, with extent 1 where it has taken dimensions away.
+Term with_reduced(const BackwardStep& s, const Term& reduced);
 
 }  // namespace weftc

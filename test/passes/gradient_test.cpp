@@ -163,11 +163,14 @@ TEST_CASE("gradients of windows over images") {
 }
 
 TEST_CASE("gradients where functions have kinks are those of PyTorch 2.15") {
-  const auto derivatives = [](const std::string& body, const std::vector<double>& at) {
+  const auto derivatives = [](const std::string& body, const std::vector<double>& at, int opset = 26) {
     const std::string count = std::to_string(at.size());
     const auto made =
-        prepare("<ir_version: 10, opset_import: [\"\" : 20, \"ai.onnx.preview.training\" : 1]>\nm (double[" + count +
-                    "] x) => (double[" + count + "] dx) <double zero = {0}, double one = {1}> {" + body +
+        prepare("<ir_version: 10, opset_import: [\"\" : " + std::to_string(opset) +
+                    ", \"ai.onnx.preview.training\" : 1]>\nm (double[" + count + "] x) => (double[" + count +
+                    "] dx) <double zero = {0}, double one = {1}, int64[1] p0 = {0}, int64[1] p1 = {1}, int64[1] p9 = "
+                    "{9}, int64 axis = {0}, int64[3] rows = {1, 1, -1}> {" +
+                    body +
                     R"( y = ReduceSum<keepdims = 0>(z)
 dx = ai.onnx.preview.training.Gradient<xs = ["x"], y = "y">(x) })",
                 "", "decompose");
@@ -193,6 +196,20 @@ dx = ai.onnx.preview.training.Gradient<xs = ["x"], y = "y">(x) })",
   CHECK(derivatives("z = Pow(zero, x)", {0, 2}) == Numbers{0, 0});
   CHECK(derivatives("z = ReduceProd<keepdims = 0>(x)", {0, 3, 4}) == Numbers{12, 0, 0});
   CHECK(derivatives("z = ReduceProd<keepdims = 0>(x)", {0, 0, 4}) == Numbers{0, 0, 0});
+  CHECK(derivatives("z = Clip<max = 1.0, min = 0.0>(x)", {-1, 0, 0.5, 1, 2}, 10) == Numbers{0, 0, 1, 0, 0});
+  CHECK(derivatives("z = Clip(x, zero, one)", {-1, 0, 0.5, 1, 2}) == Numbers{0, 0, 1, 0, 0});
+  CHECK(derivatives("l = Slice(x, p0, p1) r = Slice(x, p1, p9) l0 = Squeeze(l) z = Clip(r, l0)", {0.5, 0.25, 0.5, 1}) ==
+        Numbers{1.5, 0, 0.5, 1});
+  CHECK(derivatives("z = ReduceL2<keepdims = 0>(x)", {0, 0}) == Numbers{0, 0});
+  CHECK(derivatives("z = ReduceL1<keepdims = 0>(x)", {0, 0, -1}) == Numbers{0, 0, -1});
+  CHECK(derivatives("r = Reshape(x, rows) z = LpPool<kernel_shape = [2], strides = [2], p = 1>(r)", {0, 0, 0, 2}) ==
+        Numbers{0, 0, 0, 1});
+  CHECK(derivatives("r = Reshape(x, rows) z = LpPool<kernel_shape = [2], strides = [2]>(r)", {0, 0, 0, 2}) ==
+        Numbers{0, 0, 0, 1});
+  CHECK(derivatives("r = Reshape(x, rows) z = GlobalLpPool(r)", {0, 0, 0}) == Numbers{0, 0, 0});
+  CHECK(derivatives("r = Reshape(x, rows) z = GlobalMaxPool(r)", {1, 2, 2}) == Numbers{0, 1, 0});
+  CHECK(derivatives("z = CumProd(x, axis)", {2, 0, 3, 0, 4}) == Numbers{1, 8, 0, 0, 0});
+  CHECK(derivatives("z = CumProd<exclusive = 1, reverse = 1>(x, axis)", {4, 0, 3, 2}) == Numbers{0, 6, 2, 4});
   CHECK(derivatives("z = ReduceMax<keepdims = 0>(x)", {4, 3, 4}) == Numbers{0.5, 0, 0.5});
   CHECK(derivatives("a = Round(x) b = Sign(x) c = Ceil(x) d = Add(a, b) z = Add(c, d)", {0.5, 2}) == Numbers{0, 0});
 }

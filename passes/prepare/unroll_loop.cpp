@@ -10,6 +10,16 @@
 
 namespace weftc {
 
+bool draws(const Graph& graph) {
+  return std::ranges::any_of(graph.order(), [&](OpId id) {
+    const Op& op = graph.op(id);
+    const bool is_drawing = std::ranges::any_of(
+        op_def(op).attrs, [](const AttrSpec& spec) { return std::string_view(spec.name) == "node"; });
+    const bool drops = op.kind == OpKind::Dropout && (op.inputs.size() > 2 || int_of(op, "training_mode"));
+    return is_drawing || drops || std::ranges::any_of(op.regions, draws);
+  });
+}
+
 namespace {
 
 // A loop beyond it, or a graph, compiles no longer in reasonable time.
@@ -24,17 +34,6 @@ std::optional<int64_t> known(const Module& module, const Graph& graph, ValueId v
   const Constant& constant = module.constants[producer.constant("value")];
   if (element_count(constant.dims) != 1) return {};
   return module.constants.tensor(producer.constant("value")).int_at(0);
-}
-
-/// True if a node in the graph draws random numbers: which ones depends on the trip of the loop that it stands in.
-bool draws(const Graph& graph) {
-  return std::ranges::any_of(graph.order(), [&](OpId id) {
-    const Op& op = graph.op(id);
-    const bool is_drawing = std::ranges::any_of(
-        op_def(op).attrs, [](const AttrSpec& spec) { return std::string_view(spec.name) == "node"; });
-    const bool drops = op.kind == OpKind::Dropout && (op.inputs.size() > 2 || int_of(op, "training_mode"));
-    return is_drawing || drops || std::ranges::any_of(op.regions, draws);
-  });
 }
 
 class Unrolling {

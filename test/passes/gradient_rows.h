@@ -317,6 +317,50 @@ constexpr GradientRow kGradientRows[] = {
      "n, a = ai.onnx.preview.training.Momentum<alpha = 0.9, beta = 0.5, norm_coefficient = 0.1, mode = "
      "\"$(nesterov|standard)\">(r, t, x, w, v) "
      "z = Mul(n, a)"},
+
+    // What owns graphs, and what goes through sequences
+    {"GRU", "x[3, 2, 2], w[1, 9, 2], v[1, 9, 3], u[1, 18], t[1, 2, 3]",
+     "y, h = GRU<hidden_size = 3, linear_before_reset = $(0|1), direction = \"$(forward|reverse)\">(x, w, v, u, , t) "
+     "q = Squeeze(y, one_i) z = Add(q, h)"},
+    {"GRU", "x[3, 2, 2], w[2, 9, 2], v[2, 9, 3], u[2, 18], t[2, 2, 3]",
+     "l = Constant<value = int32[2] {3, 2}>() "
+     "z, h = GRU<hidden_size = 3, direction = \"bidirectional\">(x, w, v, u, $(|l), t)"},
+    {"If", "x[$a, $b], w[$a, $b], bool c[1], bool d[1]",
+     "z, y2 = If(c)<then_branch = t () => (double[$a, $b] p, double[$a, $b] p2) { q = Mul(x, w) p = Tanh(q) p2 = "
+     "Exp(x) }, "
+     "else_branch = e () => (double[$a, $b] r, double[$a, $b] r2) { r = If(d)<then_branch = f () => (double[$a, $b] s) "
+     "{ s "
+     "= Mul(x, x) }, else_branch = g () => (double[$a, $b] m) { n = Sin(w) m = Mul(n, x) }> r2 = Identity(w) }>"},
+    {"LSTM", "x[3, 2, 2], w[1, 12, 2], v[1, 12, 3], u[1, 24], t[1, 2, 3], r[1, 2, 3], p[1, 9]",
+     "y, h, c = LSTM<hidden_size = 3, direction = \"$(forward|reverse)\">(x, w, v, u, , t, r, p) q = Squeeze(y, one_i) "
+     "s = "
+     "Mul(h, c) z = Add(q, s)"},
+    {"LSTM", "x[3, 2, 2], w[2, 12, 2], v[2, 12, 3], u[2, 24]",
+     "z, h, c = LSTM<hidden_size = 3, direction = \"bidirectional\">(x, w, v, u)"},
+    {"Loop", "x[$a, $b], w[$a, $b], v[4, $a, $b]",
+     "n = Constant<value = int64 {4}>() f, s = Loop(n, , x)<body = b (int64 i, bool c, double[$a, $b] h) => (bool d, "
+     "double[$a, $b] next, double[$a, $b] out) { d = Identity(c) e = Gather<axis = 0>(v, i) m = Mul(h, w) a = Add(m, "
+     "e) "
+     "next = Tanh(a) out = Mul(next, h) }> z = Add(s, f)"},
+    {"Loop", "x[$a, $b], w[$b]",
+     "n = Constant<value = int64 {3}>() z, k = Loop(n, , x, zero_s)<body = b (int64 i, bool c, double[$a, $b] h, int64 "
+     "j) => "
+     "(bool d, double[$a, $b] next, int64 l) { d = Identity(c) l = Add(j, i) t = Cast<to = 11>(l) g = Loop(n, , "
+     "h)<body = e "
+     "(int64 i2, bool c2, double[$a, $b] h2) => (bool d2, double[$a, $b] next2) { d2 = Identity(c2) m = Mul(h2, w) s = "
+     "Sin(m) next2 = Mul(s, t) }> next = Add(g, h) }>"},
+    {"RNN", "x[3, 2, 2], w[1, 3, 2], v[1, 3, 3], u[1, 6], t[1, 2, 3]",
+     "y, h = RNN<hidden_size = 3, activations = [\"$(Tanh|Sigmoid|Softsign)\"], direction = \"$(forward|reverse)\">(x, "
+     "w, v, "
+     "u, , t) q = Squeeze(y, one_i) z = Add(q, h)"},
+    {"RNN", "x[3, 2, 2], w[2, 3, 2], v[2, 3, 3]",
+     "z, h = RNN<hidden_size = 3, direction = \"bidirectional\">(x, w, v)"},
+    {"Scan", "x[$a], w[4, $a], v[$a]",
+     "f, s = Scan<num_scan_inputs = 1, scan_input_directions = [$(0|1)], scan_output_directions = [$(0|1)], body = b "
+     "(double[$a] h, "
+     "double[$a] e) => (double[$a] next, double[$a] out) { m = Mul(h, v) a = Add(m, e) next = Tanh(a) out = Mul(next, "
+     "e) "
+     "}>(x, w) z = Add(s, f)"},
 };
 
 }  // namespace weftc::test

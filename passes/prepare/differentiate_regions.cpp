@@ -16,7 +16,7 @@ namespace weftc {
 
 namespace {
 
-/// An element that a trip reads of a parameter, by the number that it has along the first dimension.
+/// Elements that a trip reads of a parameter, by the numbers that they have along the first dimension.
 struct ElementRead {
   size_t parameter;
   ValueId number, element;
@@ -61,12 +61,12 @@ void remove_dead(Graph& graph) {
   }
 }
 
-/// Elements that are read of sequences by one number along the first dimension.
+/// Elements that are read of sequences by numbers along the first dimension.
 std::vector<ElementRead> element_reads(const Graph& graph, const std::vector<size_t>& sequences) {
   std::vector<ElementRead> reads;
   for (const OpId id : graph.order()) {
     const Op& op = graph.op(id);
-    if (op.kind != OpKind::Gather || int_of(op, "axis") != 0 || graph.type(op.inputs[1]).ndim() != 0) continue;
+    if (op.kind != OpKind::Gather || int_of(op, "axis") != 0) continue;
     for (const size_t p : sequences)
       if (graph.inputs()[p] == op.inputs[0]) reads.push_back({p, op.inputs[1], op.outputs[0], op.integer_or("inside", 0)});
   }
@@ -259,7 +259,9 @@ void LoopBackward::add_trip(StepLoop& loop, const std::vector<ValueId>& sums, co
       const ElementRead& read = draft_->reads[r];
       if (read.parameter != captured[k]) continue;
       const size_t at = draft_->parameters.size() + 2 * r;
-      sum = body.op(OpKind::ScatterND, {sum, body.reshape(made[at], {1}), made[at + 1]},
+      Dims numbers = body.dims(made[at]);
+      numbers.push_back(1);
+      sum = body.op(OpKind::ScatterND, {sum, body.reshape(made[at], numbers), made[at + 1]},
                     {{"inside", read.is_inside}, {"reduction", std::string("add")}});
     }
     next.push_back(sum);

@@ -1,17 +1,8 @@
 // One small model or more for each record that has a gradient, for gradient_coverage_test.cpp.
-//
-// Ports that have no type are of doubles, and the derivatives by them are compared; the result is z. $a, $b, ... are
-// extents that a seed chooses, $(p|q) is one of the choices.
 #pragma once
+#include "test/passes/gradient_check.h"
 
 namespace weftc::test {
-
-struct GradientRow {
-  const char* record;
-  const char* ports;
-  const char* body;
-  bool rounds = false;  // computes in single precision what its operands may be
-};
 
 constexpr GradientRow kGradientRows[] = {
     // Pointwise

@@ -68,7 +68,8 @@ std::vector<ElementRead> element_reads(const Graph& graph, const std::vector<siz
     const Op& op = graph.op(id);
     if (op.kind != OpKind::Gather || int_of(op, "axis") != 0) continue;
     for (const size_t p : sequences)
-      if (graph.inputs()[p] == op.inputs[0]) reads.push_back({p, op.inputs[1], op.outputs[0], op.integer_or("inside", 0)});
+      if (graph.inputs()[p] == op.inputs[0])
+        reads.push_back({p, op.inputs[1], op.outputs[0], op.integer_or("inside", 0)});
   }
   return reads;
 }

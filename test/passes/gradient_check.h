@@ -54,14 +54,14 @@ inline std::string chosen(const std::string& text, Dice& dice, std::map<char, in
   return made;
 }
 
-struct Port {
+struct ModelPort {
   std::string type, name;  // "double[2, 3]"
   bool is_real = false;
 };
 
-inline std::vector<Port> ports_of(const std::string& text) {
+inline std::vector<ModelPort> ports_of(const std::string& text) {
   static const std::regex kPort(R"((\w+ )?(\w+)\[([^\]]*)\])");
-  std::vector<Port> ports;
+  std::vector<ModelPort> ports;
   for (std::sregex_iterator at(text.begin(), text.end(), kPort), end; at != end; ++at) {
     const std::string dims = (*at)[3].length() ? "[" + (*at)[3].str() + "]" : "", dtype = (*at)[1];
     ports.push_back({(dtype.empty() ? "double" : dtype.substr(0, dtype.size() - 1)) + dims, (*at)[2], dtype.empty()});
@@ -70,12 +70,12 @@ inline std::vector<Port> ports_of(const std::string& text) {
 }
 
 /// A model whose scalar `total` depends on every element of z with a factor of its own.
-inline std::string model_of(const std::vector<Port>& ports, const std::string& body,
+inline std::string model_of(const std::vector<ModelPort>& ports, const std::string& body,
                             const std::vector<std::string>& xs) {
   std::string inputs, names, operands, results, derivatives;
-  for (const Port& port : ports) inputs += (inputs.empty() ? "" : ", ") + port.type + " " + port.name;
+  for (const ModelPort& port : ports) inputs += (inputs.empty() ? "" : ", ") + port.type + " " + port.name;
   for (const std::string& x : xs) {
-    const auto of_x = [&](const Port& port) { return port.name == x; };
+    const auto of_x = [&](const ModelPort& port) { return port.name == x; };
     results += ", " + std::ranges::find_if(ports, of_x)->type + " d" + x;
     names += (names.empty() ? "\"" : ", \"") + x + "\"";
     operands += (operands.empty() ? "" : ", ") + x;
@@ -114,7 +114,7 @@ inline double difference(const Module& module, const std::vector<Tensor>& inputs
 
 /// Compares the derivatives by `xs` along one direction, at a point with no kink beside it. True if they are not 0.
 inline bool check_along(const GradientRow& row, const Module& forward, const Module& both,
-                        const std::vector<Port>& ports, const std::vector<std::string>& xs) {
+                        const std::vector<ModelPort>& ports, const std::vector<std::string>& xs) {
   const double step = row.rounds ? 0.05 : 2e-3, tolerance = row.rounds ? 1e-3 : 1e-6;
   for (uint32_t seed = 1; seed < 40; ++seed) {
     std::vector<Tensor> inputs, direction;
@@ -147,13 +147,13 @@ inline bool check_along(const GradientRow& row, const Module& forward, const Mod
 }
 
 /// Differentiates by all ports of reals, and by each alone. True if something depends on what is trained.
-inline bool check_instance(const GradientRow& row, const std::vector<Port>& ports, const std::string& body) {
+inline bool check_instance(const GradientRow& row, const std::vector<ModelPort>& ports, const std::string& body) {
   INFO(body);
   const auto forward = prepare(model_of(ports, body, {}), "", "decompose");
   CHECK_MESSAGE(forward->ok(), forward->diags.text());
   if (!forward->ok()) return false;
   std::vector<std::string> reals;
-  for (const Port& port : ports)
+  for (const ModelPort& port : ports)
     if (port.is_real) reals.push_back(port.name);
   std::vector<std::vector<std::string>> choices{reals};
   for (size_t r = 0; r < reals.size() && reals.size() > 1; ++r) choices.push_back({reals[r]});
@@ -168,7 +168,7 @@ inline bool check_instance(const GradientRow& row, const std::vector<Port>& port
 }
 
 /// The model must have an op of the record.
-inline void check_record(const GradientRow& row, const std::vector<Port>& ports, const std::string& body) {
+inline void check_record(const GradientRow& row, const std::vector<ModelPort>& ports, const std::string& body) {
   const auto read = prepare(model_of(ports, body, {}), "", "bind-states");
   CHECK_MESSAGE(read->ok(), read->diags.text());
   bool has_op = false;
@@ -182,12 +182,12 @@ inline bool check_row(const GradientRow& row, uint64_t seed) {
   CAPTURE(std::string(row.record));
   Dice dice(seed);
   std::map<char, int> extents;
-  std::vector<Port> ports = ports_of(chosen(row.ports, dice, extents));
+  std::vector<ModelPort> ports = ports_of(chosen(row.ports, dice, extents));
   std::string body = chosen(row.body, dice, extents);
   if (seed == 1) check_record(row, ports, body);
   const bool depends = check_instance(row, ports, body);
   const auto same =
-      std::find_if(ports.begin() + 1, ports.end(), [&](const Port& port) { return port.type == ports[0].type; });
+      std::find_if(ports.begin() + 1, ports.end(), [&](const ModelPort& port) { return port.type == ports[0].type; });
   if (same == ports.end()) return depends;
   body = std::regex_replace(body, std::regex("\\b" + same->name + "\\b"), ports[0].name);
   ports.erase(same);

@@ -216,7 +216,12 @@ std::vector<ValueId> LoopBackward::keep_entries() {
   std::vector<size_t> kept;
   for (size_t p = 2; is_carried(p); ++p)
     if (draft_->needs(p)) kept.push_back(p);
-  for (const size_t p : kept) body.add_output(body.inputs()[p], body.value(body.inputs()[p]).name);
+  wider.result_names.assign(op_.outputs.size(), op_.name);
+  for (const size_t p : kept) {
+    const std::string name = body.value(body.inputs()[p]).name;
+    wider.result_names.push_back(op_.name + "/" + name);
+    body.add_output(body.inputs()[p], name);
+  }
   wider.results.resize(op_.outputs.size() + kept.size());
   if (!kept.empty()) id_ = back_.widen(id_, std::move(wider));
   std::vector<ValueId> entries(op_.inputs.size());

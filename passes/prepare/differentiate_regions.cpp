@@ -108,9 +108,24 @@ std::optional<Draft> draft_of(Backward& around, const Op& op, const Graph& regio
 
 ValueId zeros_like(Builder& build, const TensorType& type) { return zeros(build, type.dtype, type.dims()); }
 
+/// Writes a branch on the way back: it reads those parameters of the draft that some branch reads, so that all have the
+/// same, and gives a derivative by each wanted parameter.
+void add_branch(Builder inside, const Draft& draft, const Wanted& wanted, const std::vector<bool>& is_read) {
+  const auto& parameters = draft.graph.inputs();
+  std::vector<ValueId> arguments(parameters.size());
+  for (size_t p = 0; p < parameters.size(); ++p)
+    if (p >= is_read.size() || is_read[p]) arguments[p] = inside.parameter("operand", draft.graph.type(parameters[p]));
+  const std::vector<ValueId> made = inline_region(inside.graph(), draft.graph, arguments);
+  for (const size_t p : wanted.parameters) {
+    const auto at = std::ranges::find(draft.parameters, p);
+    const ValueId derivative = at != draft.parameters.end() ? made[static_cast<size_t>(at - draft.parameters.begin())]
+                                                            : zeros_like(inside, draft.graph.type(parameters[p]));
+    inside.graph().add_output(derivative, "derivative");
+  }
+}
+
 /// Parameter p of a branch is operand 1 + p.
 bool back_through_if(Backward& back, const Op& op) {
-  Graph& graph = back.graph();
   Wanted wanted;
   for (size_t p = 0; p + 1 < op.inputs.size(); ++p)
     if (back.depends_on_xs(op.inputs[1 + p])) wanted.parameters.push_back(p);
@@ -122,33 +137,19 @@ bool back_through_if(Backward& back, const Op& op) {
     if (!draft) return false;
     drafts.push_back(std::move(*draft));
   }
+  std::vector<ValueId> operands{op.inputs[0]};
+  std::vector<bool> is_read;
+  for (size_t p = 0; p + 1 < op.inputs.size(); ++p) {
+    is_read.push_back(std::ranges::any_of(drafts, [&](const Draft& draft) { return draft.needs(p); }));
+    if (is_read[p]) operands.push_back(op.inputs[1 + p]);
+  }
+  for (const size_t r : wanted.results) operands.push_back(back.derivative(op.outputs[r]));
 
   const Op like = back.backward_of(op);
-  Builder build(back.module(), graph, back.behind(), like);
-  const size_t own = op.inputs.size() - 1;
-  const auto is_read = [&](size_t p) {
-    return std::ranges::any_of(drafts, [&](const Draft& d) { return d.needs(p); });
-  };
-  std::vector<ValueId> operands{op.inputs[0]};
-  for (size_t p = 0; p < own; ++p)
-    if (is_read(p)) operands.push_back(op.inputs[1 + p]);
-  for (const size_t r : wanted.results) operands.push_back(back.derivative(op.outputs[r]));
+  Builder build(back.module(), back.graph(), back.behind(), like);
   std::vector<Graph> branches(drafts.size());
-  for (size_t b = 0; b < drafts.size(); ++b) {
-    const Draft& draft = drafts[b];
-    Builder inside = build.inside(branches[b], b == 0 ? "then" : "else");
-    std::vector<ValueId> arguments;
-    for (size_t p = 0; p < draft.graph.inputs().size(); ++p)
-      arguments.push_back(
-          p >= own || is_read(p) ? inside.parameter("operand", draft.graph.type(draft.graph.inputs()[p])) : ValueId{});
-    const std::vector<ValueId> made = inline_region(branches[b], draft.graph, arguments);
-    for (const size_t p : wanted.parameters) {
-      const auto at = std::ranges::find(draft.parameters, p);
-      branches[b].add_output(at != draft.parameters.end() ? made[static_cast<size_t>(at - draft.parameters.begin())]
-                                                          : zeros_like(inside, graph.type(op.inputs[1 + p])),
-                             "derivative");
-    }
-  }
+  for (size_t b = 0; b < drafts.size(); ++b)
+    add_branch(build.inside(branches[b], b == 0 ? "then" : "else"), drafts[b], wanted, is_read);
   const int count = static_cast<int>(wanted.parameters.size());
   const std::vector<ValueId> derivatives = build.region_op(OpKind::If, operands, {}, std::move(branches), count);
   for (size_t k = 0; k < derivatives.size(); ++k) back.add(op.inputs[1 + wanted.parameters[k]], derivatives[k], like);

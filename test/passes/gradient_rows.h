@@ -192,6 +192,9 @@ constexpr GradientRow kGradientRows[] = {
      "o = Mul(v, half) z = DeformConv<kernel_shape = [2, 2]>(x, w, o, u$(|, t))"},
     {"Det", "x[2, $(2, 2|3, 3)]", "z = Det(x)"},
     {"Einsum", "x[$a, 3, 2], w[$a, 2, 4]", "z = Einsum<equation = \"$(bij,bjk->bik|bij,bjk->k|bij,bjk->ijk)\">(x, w)"},
+    {"Einsum", "x[2, 3], w[3, 4], v[4, 2]",
+     "z = Einsum<equation = \"$(ij,jk,kl->il|ij,jk,ki->|ij,jk,kl->jil)\">(x, w, v)"},
+    {"Einsum", "x[3, 3]", "z = Einsum<equation = \"$(ii->i|ii->|ij->ji|ij->j)\">(x)"},
     {"FusedConv", "x[2, 2, 4, 4], w[3, 2, 3, 3], v[3]",
      "z = com.microsoft.FusedConv<activation = \"$(Relu|Tanh|Sigmoid)\", pads = [1, 1, 0, 0]>(x, w, v)"},
     {"FusedGemm", "x[3, 2], w[2, 4], v[4]",
@@ -215,6 +218,10 @@ constexpr GradientRow kGradientRows[] = {
      "r = MatMul(x, w) z = com.microsoft.MoE<k = $(1|2), activation_type = \"$(gelu|silu)\", normalize_routing_weights "
      "= 1>(x, r, v, t, u)"},
     {"NhwcConv", "x[2, 4, 4, 2], w[3, 2, 2, 2], v[3]", "z = com.microsoft.NhwcConv(x, w, v)"},
+    {"Resize", "x[1, 2, 4, 4]",
+     "n = Constant<value = int64[2] {$(2, 3|5, 7|4, 2)}>() z = Resize<mode = \"$(linear|cubic)\", antialias = 1, axes "
+     "= [2, "
+     "3]>(x, , , n)"},
     {"SVMClassifier", "x[$a, 2], w[2]",
      "l, s = ai.onnx.ml.SVMClassifier<classlabels_ints = [0, 1], coefficients = [0.5, -1.0], "
      "vectors_per_class = [1, 1], support_vectors = [0.5, 1.0, -1.0, 0.25], rho = [0.25], kernel_type = "
@@ -262,12 +269,21 @@ constexpr GradientRow kGradientRows[] = {
     // Attention
     {"Attention", "x[2, 2, 3, 4], w[2, 2, 3, 4], v[2, 2, 3, 4], u[3, 3]",
      "z = Attention<is_causal = $(0|1), softcap = $(0.0|2.0)>(x, w, v, $(u|))"},
+    {"Attention", "x[2, 4, 3, 4], w[2, 2, 3, 4], v[2, 2, 3, 4], u[2, 2, 2, 4], t[2, 2, 2, 4]",
+     "z, p, q = Attention<is_causal = 1, scale = 0.7>(x, w, v, , u, t)"},
+    {"Attention", "x[2, 3, 8], w[2, 3, 4], v[2, 3, 4], u[2, 1, 3, 3], bool c[3, 3]",
+     "y, p, q, s = Attention<q_num_heads = 4, kv_num_heads = 2, qk_matmul_output_mode = $(0|1|2|3)>(x, w, v, u) "
+     "a = ReduceSum<keepdims = 0>(s) b = ReduceL2<keepdims = 0>(p) d = Mul(a, b) z = Add(y, d)"},
     {"AttentionMix", "x[2, 2, 3, 4], w[2, 2, 3, 4], v[2, 2, 3, 4]",
      "s = weft.AttentionScores(x, w) p = Softmax(s) z = weft.AttentionMix(p, v)"},
     {"AttentionScores", "x[2, $(2|4), 3, 4], w[2, 2, 3, 4]", "z = weft.AttentionScores<scale = 0.5>(x, w)"},
     {"GroupQueryAttention", "x[2, 3, 8], w[2, 3, 4], v[2, 3, 4]",
      "l = Constant<value = int32[2, 1] {2, 2}>() t = Constant<value = int32[1] {3}>() "
      "z, p, q = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2>(x, w, v, , , l, t)"},
+    {"GroupQueryAttention", "x[1, 2, 16], w[1, 2, 8], v[1, 2, 8], u[1, 1, 3, 8], t[1, 1, 3, 8], r[8, 4], s[8, 4]",
+     "l = Constant<value = int32[1, 1] {4}>() n = Constant<value = int32[1] {5}>() z, p, q = "
+     "com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1, do_rotary = 1, local_window_size = $(-1|3)>"
+     "(x, w, v, u, t, l, n, r, s)"},
     {"LinearAttention", "x[2, 3, 4], w[2, 3, 4], v[2, 3, 4], u[2, 3, 2], t[2, 2, 2, 2]",
      "z, s = LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = \"linear\">(x, w, v$(|, t))", true},
     {"LinearAttention", "x[2, 3, 4], w[2, 3, 4], v[2, 3, 4], u[2, 3, 2], t[2, 3, 2]",
@@ -279,6 +295,8 @@ constexpr GradientRow kGradientRows[] = {
      "i, w, v)"},
     {"MultiHeadAttention", "x[2, 3, 4], w[2, 3, 4], v[2, 3, 4], u[12]",
      "z = com.microsoft.MultiHeadAttention<num_heads = 2>(x, w, v$(|, u))"},
+    {"MultiHeadAttention", "x[2, 3, 4], w[2, 2, 3, 2], v[2, 2, 3, 2], u[2, 2, 3, 3], t[2, 3, 4]",
+     "z = com.microsoft.MultiHeadAttention<num_heads = 2, unidirectional = $(0|1)>(x, w, v, , , u)"},
     {"RotaryEmbedding", "x[2, 2, 3, 4], w[2, 3, 2], v[2, 3, 2]", "z = RotaryEmbedding<interleaved = $(0|1)>(x, w, v)"},
 
     // Weights of few bits: the derivative by what they are multiplied with

@@ -287,8 +287,13 @@ bool TrainingStep::check_loss() const {
   return false;
 }
 
-/// Statistics are means of what went through a layer; no derivative changes them.
-bool is_statistic(const OnnxNode& node, size_t operand) { return node.op_type == "BatchNormalization" && operand > 2; }
+/// Statistics are means of what went through a layer, and scales say what shape an image gets; no derivative changes
+/// them.
+bool is_trained_through(const OnnxNode& node, size_t operand) {
+  const bool is_statistic = node.op_type == "BatchNormalization" && operand > 2;
+  const bool is_scale = (node.op_type == "Resize" || node.op_type == "Upsample") && operand > 0;
+  return !is_statistic && !is_scale;
+}
 
 /// Initialisers of real numbers on the way to the loss, with at least a dimension: scalars are numbers of the model's
 /// formulas.
@@ -304,7 +309,7 @@ std::vector<const OnnxTensor*> TrainingStep::candidates() const {
     if (maker == makers.end()) continue;
     std::vector<std::string> operands;
     for (size_t i = 0; i < maker->second->inputs.size(); ++i)
-      if (!is_statistic(*maker->second, i)) operands.push_back(maker->second->inputs[i]);
+      if (is_trained_through(*maker->second, i)) operands.push_back(maker->second->inputs[i]);
     std::vector<const OnnxGraph*> graphs;
     for (const OnnxAttr& attr : maker->second->attrs)
       for (const OnnxGraph& graph : attr.graphs) graphs.push_back(&graph);

@@ -12,8 +12,8 @@ from exported_anew import exported_anew
 
 TRAINING = pathlib.Path(__file__).resolve().parent / "training"
 STORED = TRAINING / "stored"
-# One of the older exporter, one with experts, one with its loss in the file, one of convolutions.
-DEFAULT = ("bert", "experts", "gpt2_traced", "unet")
+# One with its loss in the file, one with experts, one of the older exporter and with a loop, one of convolutions.
+DEFAULT = ("bert", "experts", "gru", "unet")
 LOOKED_AT = (1, 2, 3, 10, 25, 50)  # the numbers of the steps
 BETA1 = 0.9
 OPTIMIZER = f"{{adamw: {{rate: 3e-3, betas: [{BETA1}, 0.95], epsilon: 1e-8, weight_decay: 0.1}}}}"

@@ -384,9 +384,8 @@ NETWORKS = {
     "resnet": Network(ResNet, draw_classes, F.cross_entropy, CLASSES_OF, "labels"),
     "mobilenet": Network(MobileNet, draw_classes, F.cross_entropy, CLASSES_OF, "labels"),
     "unet": Network(UNet, draw_pictures, F.mse_loss, SQUARES, "target"),
-    # A Loop has no gradient: these are not stored.
-    # "lstm": language_model(lambda: Recurrent(nn.LSTM)),
-    # "gru": language_model(lambda: Recurrent(nn.GRU), **OLDER),
+    "lstm": language_model(lambda: Recurrent(nn.LSTM)),
+    "gru": language_model(lambda: Recurrent(nn.GRU), **OLDER),
 }
 
 

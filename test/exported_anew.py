@@ -1,4 +1,5 @@
-"""Models as their frameworks export them today: a script of conformance/exports in a Python environment of its own.
+"""Models as their frameworks export them today: a script such as conformance/exports/make.py in a Python environment of its
+own.
 
 The environment has what a file of requirements beside the script names, lies in build/ and is made when it is first asked
 for; that takes gigabytes, hence only `full` asks.
@@ -33,11 +34,12 @@ def interpreter(requirements, name):
 def exported_anew(script, requirements, stored, names):
     """A folder with the models of these names as the script exports them now, which are those that are stored; without
     its packages that is skipped, and the stored ones are all there are."""
-    python, reason = interpreter(script.parent / requirements, f"exports_{script.stem}")
+    name = f"{script.parent.name}_{script.stem}"
+    python, reason = interpreter(script.parent / requirements, name)
     if not python:
         harness.skipped("exported anew", reason)
         return stored
-    folder = harness.scratch(f"exported/{script.stem}")
+    folder = harness.scratch(f"exported/{name}")
     parts = [names[first :: harness.JOBS] for first in range(min(harness.JOBS, len(names)))]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         ends = list(pool.map(lambda part: harness.run([python, script, folder, *part], EXPORT_SECONDS), parts))

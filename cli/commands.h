@@ -8,6 +8,7 @@ namespace weftc {
 int run_compile(const Options& options);
 int run_inspect(const Options& options);
 int run_explain(const Options& options);
+int run_export(const Options& options);
 int run_trace(const Options& options);
 int run_verify(const Options& options);
 int run_tune(const Options& options);

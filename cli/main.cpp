@@ -20,6 +20,7 @@ constexpr Verb kVerbs[] = {
      weftc::run_explain},
     {"trace", "shows what was measured: when each stream ran what", Verb::kTrace | Verb::kJson, weftc::run_trace},
     {"verify", "compiles, runs and compares with known results", Verb::kModel | Verb::kVerify, weftc::run_verify},
+    {"export", "writes a trained model as ONNX", Verb::kExport, weftc::run_export},
     {"tune", "tries transforms and strategies of kernels, writes the fastest schedule", Verb::kModel | Verb::kTune,
      weftc::run_tune},
     {"verify-many", "the same of a list of cases", Verb::kTarget | Verb::kMany, weftc::run_verify_many},

@@ -208,6 +208,13 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
                    "what operands of products and convolutions are rounded to, whatever the schedule says")
         ->check(CLI::IsMember(precision_names()));
   }
+  if (takes(Verb::kExport)) {
+    app.add_option("MODEL", options.model, "the .onnx file that was trained")->required()->type_name("");
+    app.add_option("CHECKPOINT", options.checkpoint, "a checkpoint, or a folder of them: the latest")
+        ->required()
+        ->type_name("");
+    app.add_option("-o", options.output, "the model with the trained parameters")->required()->type_name("FILE.onnx");
+  }
   if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given, options);
   if (takes(Verb::kModel)) app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
   if (takes(Verb::kBuild)) add_build_flags(app, given, options);

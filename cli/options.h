@@ -49,6 +49,7 @@ struct Options {
   std::string data;           // verify
   std::optional<double> tolerance;
   bool taps = false;
+  std::string checkpoint;           // export
   std::string page;                 // explain, trace: a timeline as HTML
   std::vector<std::string> traces;  // trace
   std::string iteration = "median";
@@ -76,7 +77,8 @@ struct Verb {
     kTarget = 128,
     kInspect = 256,
     kTune = 512,
-    kTrace = 1024
+    kTrace = 1024,
+    kExport = 2048
   };
   const char* name;
   const char* help;

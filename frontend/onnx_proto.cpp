@@ -7,6 +7,8 @@
 
 #include "frontend/mapped_file.h"
 #include "frontend/module_paths.h"
+#include "frontend/tensor_bytes.h"
+#include "ir/base/output_file.h"
 #include "ir/string_table.h"
 #include "onnx.pb.h"
 #include "onnx_data.pb.h"
@@ -374,32 +376,37 @@ constexpr size_t kProtobufLimit = (size_t{1} << 31) - 1;
 
 }  // namespace
 
-std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags) {
+/// The message of a model's file; null after reporting.
+static std::unique_ptr<onnx::ModelProto> read_model(const std::string& path, Diags& diags) {
   const MappedFile file = map_file(path);
   const Loc loc = Loc::in_file(path);
   if (!file.error.empty()) {
     diags.error("model-file", loc, "the model cannot be read: {}", file.error);
-    return {};
+    return nullptr;
   }
   if (file.bytes.size() > kProtobufLimit) {
     diags.error("model-too-large", loc,
                 "the file has {} bytes, and a protobuf file holds less than 2 GiB: export the model with external data",
                 file.bytes.size());
-    return {};
+    return nullptr;
   }
   auto parsed = std::make_unique<onnx::ModelProto>();
   if (!parse(*parsed, file.bytes)) {
     diags.error("model-damaged", loc, "this is no ONNX model, or it is cut off or damaged ({} bytes)",
                 file.bytes.size());
-    return {};
+    return nullptr;
   }
+  if (parsed->has_graph()) return parsed;
+  diags.error("model-without-graph", loc, "the file holds no graph: it is empty or no ONNX model");
+  return nullptr;
+}
+
+std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags) {
+  std::unique_ptr<onnx::ModelProto> parsed = read_model(path, diags);
+  if (!parsed) return {};
   OnnxModel model;
   model.file = path;
   const onnx::ModelProto& from = keep(model, std::move(parsed));
-  if (!from.has_graph()) {
-    diags.error("model-without-graph", loc, "the file holds no graph: it is empty or no ONNX model");
-    return {};
-  }
   Converter convert(model);
   model.ir_version = from.ir_version();
   model.producer = from.producer_name();
@@ -408,6 +415,58 @@ std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags)
   model.graph = convert.graph(from.graph());
   for (const auto& f : from.functions()) model.functions.push_back(convert.function(f));
   return model;
+}
+
+/// An initialiser with other bytes, in the model or at the end of the file of external data.
+static void store_bytes(onnx::TensorProto& to, const std::vector<std::byte>& bytes, OutputFile* beside,
+                        const std::string& location, size_t& offset) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  to.clear_float_data(), to.clear_int32_data(), to.clear_int64_data(), to.clear_double_data(), to.clear_uint64_data(),
+      to.clear_raw_data();
+  to.clear_external_data(), to.clear_data_location();
+  if (!beside) return to.set_raw_data(bytes.data(), bytes.size());
+  to.set_data_location(onnx::TensorProto::EXTERNAL);
+  const std::pair<const char*, std::string> entries[] = {
+      {"location", location}, {"offset", std::to_string(offset)}, {"length", std::to_string(bytes.size())}};
+  for (const auto& [key, value] : entries) {
+    auto* entry = to.add_external_data();
+    entry->set_key(key), entry->set_value(value);
+  }
+  beside->write(text);
+  offset += bytes.size();
+  // Programs map such files: tensors begin at pages.
+  static constexpr size_t kPage = 4096;
+  const std::string fill((kPage - offset % kPage) % kPage, '\0');
+  beside->write(fill);
+  offset += fill.size();
+}
+
+bool write_onnx_with(const std::string& path, const NewBytes& new_bytes, const std::string& to, Diags& diags) {
+  const std::unique_ptr<onnx::ModelProto> model = read_model(path, diags);
+  if (!model) return false;
+  OnnxModel memory;
+  memory.file = path;
+  Converter convert(memory);
+  TensorBytes stored(memory, diags);
+  std::optional<OutputFile> beside;
+  const std::string location = to.substr(to.rfind('/') + 1) + ".data";
+  size_t offset = 0;
+  for (onnx::TensorProto& each : *model->mutable_graph()->mutable_initializer()) {
+    const OnnxTensor tensor = convert.tensor(each);
+    const bool is_outside = each.data_location() == onnx::TensorProto::EXTERNAL;
+    std::optional<std::vector<std::byte>> bytes = new_bytes(tensor);
+    if (!bytes && is_outside)
+      if (const auto found = stored.find(tensor, "initializer '" + printable(tensor.name) + "'", tensor.loc))
+        bytes = packed_as_in_files(*dtype_of_element_type(tensor.element_type), {found->begin(), found->end()});
+    if (!diags.ok()) return false;
+    if (is_outside && !beside) beside.emplace(to + ".data");
+    if (bytes) store_bytes(each, *bytes, is_outside ? &*beside : nullptr, location, offset);
+  }
+  std::string wrong = beside ? beside->finish() : "";
+  if (wrong.empty() && model->ByteSizeLong() > kProtobufLimit) wrong = "a protobuf file holds less than 2 GiB";
+  if (wrong.empty()) wrong = write_file(to, model->SerializeAsString());
+  if (!wrong.empty()) diags.error("export-unwritable", Loc::in_file(to), "the model cannot be written: {}", wrong);
+  return wrong.empty();
 }
 
 /// The message that a file of tensors holds, which `memory` keeps; null after reporting.

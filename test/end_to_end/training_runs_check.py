@@ -5,6 +5,8 @@ import json
 
 import harness
 import numpy as np
+import onnx
+from onnx import helper, numpy_helper
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 net (float[8, 4] x) => (float[8, 3] scores)
@@ -103,6 +105,36 @@ def check_split(folder, name, split, wanted):
         harness.check(f"{name}/and gets to the same loss", error < 2e-5, error)
 
 
+def check_export(folder):
+    """The file that was trained, with the values of a checkpoint in place of its own, inside or beside it."""
+    rng = np.random.default_rng(2)
+    sizes = {"w1": (4, 16), "b1": (16,), "w2": (16, 3)}
+    weights = [numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name) for name, shape in sizes.items()]
+    nodes = [helper.make_node("MatMul", ["x", "w1"], ["h1"]), helper.make_node("Add", ["h1", "b1"], ["h2"]),
+             helper.make_node("Relu", ["h2"], ["h"]), helper.make_node("MatMul", ["h", "w2"], ["scores"])]
+    ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims) for name, dims in (("x", [8, 4]), ("scores", [8, 3]))]
+    model = helper.make_model(helper.make_graph(nodes, "net", ports[:1], ports[1:], weights),
+                              opset_imports=[helper.make_opsetid("", 20)], ir_version=10, producer_name="someone")
+    wanted = {name: np.load(folder / "pieces" / f"step-{STEPS:06}" / f"{name}.npy") for name in sizes}
+    for name, outside in (("inside", False), ("outside", True)):
+        (folder / name).mkdir()
+        file, out = folder / name / "net.onnx", folder / f"{name}_trained" / "trained.onnx"
+        onnx.save(model, file, save_as_external_data=outside, size_threshold=0, location="net.bin")
+        status, _, err = harness.weft("export", file, folder / "pieces", "-o", out)
+        if not harness.check(f"export/{name}", status == 0, f"exit {status}: {err[-300:]}"):
+            continue
+        trained = onnx.load(out)
+        found = {each.name: numpy_helper.to_array(each) for each in trained.graph.initializer}
+        harness.check(f"export/{name} has what was trained", all(np.array_equal(found[n], wanted[n]) for n in sizes))
+        del model.graph.initializer[:], trained.graph.initializer[:]
+        harness.check(f"export/{name} changes nothing else", model.SerializeToString() == trained.SerializeToString())
+        model.graph.initializer.extend(weights)
+    status, _, err = harness.weft("export", folder / "net.onnxtxt", folder / "pieces", "-o", folder / "no.onnx")
+    harness.check("export/text is refused", status == 3, f"exit {status}: {err[-200:]}")
+    status, _, err = harness.weft("export", folder / "inside" / "net.onnx", folder, "-o", folder / "no.onnx")
+    harness.check("export/no checkpoint", status == 1 and "state.json" in err, f"exit {status}: {err[-200:]}")
+
+
 def check_refusals(folder, program):
     cases = {
         "few samples": (1, "has 7 samples, a step takes 8", {"x": "few.npy", "labels": "few_labels.npy"}, []),
@@ -138,4 +170,5 @@ if __name__ == "__main__":
     if WANTED is not None:
         for NAME, SPLIT in SPLITS.items():
             check_split(FOLDER, NAME, SPLIT, WANTED)
+        check_export(FOLDER)
         check_refusals(FOLDER, PROGRAM)

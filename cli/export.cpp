@@ -1,0 +1,87 @@
+// `weft export`: a trained model as ONNX, which is the imported file with other values of its initialisers.
+#include <sys/stat.h>
+
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "frontend/onnx_proto.h"
+#include "frontend/tensor_file.h"
+
+namespace weftc {
+
+namespace {
+
+/// The name of a state's file in a checkpoint, as executables write it.
+std::string file_of(const std::string& folder, std::string name) {
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
+  return folder + "/" + name + ".npy";
+}
+
+bool is_there(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0;
+}
+
+/// The folder of a checkpoint, or the latest one in it, as --resume takes it.
+std::string checkpoint_of(const std::string& given) {
+  std::FILE* file = std::fopen((given + "/latest").c_str(), "r");
+  char name[256] = "";
+  const bool is_named = file && std::fscanf(file, "%255s", name) == 1;
+  if (file) std::fclose(file);
+  return is_named ? given + "/" + name : given;
+}
+
+/// Values of a checkpoint for a model's initialisers.
+class Checkpoint {
+ public:
+  Checkpoint(const std::string& given, Diags& diags) : folder_(checkpoint_of(given)), diags_(diags) {}
+
+  const std::string& folder() const { return folder_; }
+  int count() const { return count_; }
+
+  std::optional<std::vector<std::byte>> bytes_of(const OnnxTensor& initialiser) {
+    const std::string file = file_of(folder_, initialiser.name);
+    if (!is_there(file)) return {};
+    std::optional<Tensor> tensor = read_tensor_file(file, diags_);
+    if (!tensor) return {};
+    const std::optional<DType> dtype = dtype_of_element_type(initialiser.element_type);
+    if (!dtype || tensor->dtype != *dtype || tensor->dims != initialiser.dims) {
+      diags_.error("export-shape", Loc::in_file(file), "the checkpoint has {}[{}], initializer '{}' is {}[{}]",
+                   dtype_name(tensor->dtype), dims_text(tensor->dims), printable(initialiser.name),
+                   element_type_name(initialiser.element_type), dims_text(initialiser.dims));
+      return {};
+    }
+    ++count_;
+    return tensor_to_bytes(*tensor);
+  }
+
+ private:
+  std::string folder_;
+  Diags& diags_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+int run_export(const Options& options) {
+  Diags diags;
+  Checkpoint checkpoint(options.checkpoint, diags);
+  if (options.model.ends_with(".onnxtxt"))
+    diags.error("export-text-unsupported", Loc::in_file(options.model), "a model in ONNX text is not exported");
+  else if (!is_there(checkpoint.folder() + "/state.json"))
+    diags.error("export-checkpoint", Loc::in_file(options.checkpoint),
+                "there is no checkpoint, which has a state.json");
+  if (!diags.ok()) return finish(diags);
+  const auto bytes_of = [&](const OnnxTensor& initialiser) { return checkpoint.bytes_of(initialiser); };
+  if (!write_onnx_with(options.model, bytes_of, options.output, diags)) return finish(diags);
+  if (checkpoint.count() == 0)
+    diags.error("export-nothing", Loc::in_file(checkpoint.folder()),
+                "the checkpoint has no value for any initializer of {}", printable(options.model));
+  else
+    std::printf("%s: %d trained initializers of %s\n", printable(options.output).c_str(), checkpoint.count(),
+                printable(checkpoint.folder()).c_str());
+  return finish(diags);
+}
+
+}  // namespace weftc

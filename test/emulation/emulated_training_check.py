@@ -1,0 +1,51 @@
+# test: slow
+"""Trainings of the cuda target, over the emulation: the losses that the host target has, on one rank and on several, and a
+checkpoint that one target leaves and the other goes on from."""
+
+import pathlib
+import sys
+
+import harness
+import numpy as np
+
+sys.path[:0] = [str(harness.ROOT / "test" / "end_to_end"), str(pathlib.Path(__file__).resolve().parent)]
+import training_runs_check as runs  # noqa: E402
+from emulated import Emulated  # noqa: E402
+
+STEPS = 6
+
+
+def steps(folder, program, name, *flags, env=None):
+    """The losses of a run; None after reporting."""
+    data = ["--data", f"x={folder / 'x.npy'}", "--data", f"labels={folder / 'labels.npy'}"]
+    log = folder / f"{name}.jsonl"
+    status, _, err = harness.run([program, *data, "--steps", STEPS, "--shuffle", "7", "--log", log, *flags], env=env)
+    return runs.losses(log) if harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-300:]}") else None
+
+
+def check_split(folder, emulated, name, split, wanted):
+    schedule = folder / f"{name}.yaml"
+    schedule.write_text("weft: 1\n" + split + runs.TRAIN)
+    status, _, err = emulated.run("compile", folder / "net.onnxtxt", "--schedule", schedule, "-o", folder / name, "--quiet")
+    if not harness.check(f"{name}/compiles", status == 0, err[-300:]):
+        return
+    found = steps(folder, folder / name, name, "--checkpoint", folder / f"{name}_run", "--every", 3, env=emulated.environment)
+    if found is not None:
+        error = np.abs(found / wanted - 1).max()
+        harness.check(f"{name}/losses of the host", error < 2e-5, error)
+    resumed = steps(folder, folder / "host", f"{name}_resumed", "--resume", folder / f"{name}_run" / "step-000003")
+    if resumed is not None:
+        error = np.abs(resumed[-1] / wanted[-1] - 1)
+        harness.check(f"{name}/the host goes on from its checkpoint", error < 2e-5, error)
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    FOLDER = harness.scratch("emulated_training")
+    EMULATED = Emulated()
+    runs.write_data(FOLDER)
+    HOST = runs.build(FOLDER, "host")
+    WANTED = steps(FOLDER, HOST, "wanted") if HOST else None
+    if WANTED is not None:
+        for NAME, SPLIT in {"one": "", **runs.SPLITS}.items():
+            check_split(FOLDER, EMULATED, NAME, SPLIT, WANTED)

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/ops/formula.h"
+#include "ir/ops/gradient.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/selection.h"
 

@@ -81,6 +81,19 @@ class GraphLayout {
   std::map<ValueId, ValueId> latest_;
 };
 
+/// True if what `wanted` has on an axis goes with a layout: where another axis slices the same dimension, it does so in
+/// both.
+static bool fits_beside(const Layout& wanted, int axis, const Layout& layout) {
+  for (int other = 0; other < std::max(layout.size(), wanted.size()); ++other) {
+    const bool slices_too = layout[other].is(Kind::S) || wanted[other].is(Kind::S);
+    const bool is_alike = layout[other] == wanted[other];
+    if (other != axis && wanted[axis].is(Kind::S) && slices_too && !is_alike &&
+        (layout[other].dim == wanted[axis].dim || wanted[other].dim == wanted[axis].dim))
+      return false;
+  }
+  return true;
+}
+
 void GraphLayout::lay(OpId id) {
   const Op& op = graph_.op(id);
   switch (category(op)) {
@@ -117,7 +130,7 @@ Layout GraphLayout::like_primal(ValueId value, const Layout& layout) const {
   if (graph_.producer_op(of).kind == OpKind::Input) return wanted;
   Layout target = layout;
   for (int a = 0; a < layout.size(); ++a)
-    if (layout[a].is(Kind::P)) target.set(a, wanted[a]);
+    if (layout[a].is(Kind::P) && fits_beside(wanted, a, layout)) target.set(a, wanted[a]);
   return target;
 }
 
@@ -329,7 +342,8 @@ void GraphLayout::slice_carried(OpId id, std::vector<Layout>& parameters) {
       for (int a = 0; a < std::max(results[1 + i].size(), enters.size()); ++a) {
         const AxisState leaves = results[1 + i][a];
         const bool is_lost = sliced.contains({i, a}) && !(leaves == enters[a]);
-        const bool is_new = enters[a].is(Kind::R) && leaves.is(Kind::S) && !kept_whole.contains({i, a});
+        const bool is_new = enters[a].is(Kind::R) && leaves.is(Kind::S) && !kept_whole.contains({i, a}) &&
+                            fits_beside(results[1 + i], a, enters);
         if (!is_lost && !is_new) continue;
         enters.set(a, is_new ? leaves : AxisState{});
         (is_new ? sliced : kept_whole).insert({i, a});

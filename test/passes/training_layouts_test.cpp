@@ -83,3 +83,8 @@ TEST_CASE("what an optimizer keeps lies as its parameter does") {
     if (!state.of.empty())
       CHECK(graph.type(graph.find_value(state.input)).layout == graph.type(graph.find_value(state.of)).layout);
 }
+
+TEST_CASE("slices of a dimension by an axis, of another one by the value that a derivative is by, are not mixed") {
+  check_step("a: 2, b: 2", "w2.use: {a: 0, b: 1}");
+  check_step("a: 2, b: 2", "h.use: {a: 1, b: 0}, n.use: {a: 0, b: 1}");
+}

@@ -197,6 +197,10 @@ CompiledVariants compile_variants(const Options& options, Diags& diags) {
   schedule->dims = all_dims(options, *schedule);
   std::vector<VariantRequest> wanted_variants = variants_of(schedule->dims, diags);
   if (schedule->generate) schedule->generate->has_variants = wanted_variants.size() > 1;
+  if (schedule->train && wanted_variants.size() > 1)
+    diags.error("train-lengths-unsupported", schedule->train->loc,
+                "a training has one length for each dim of the model");
+  if (!diags.ok()) return {};
   for (VariantRequest& variant : wanted_variants) {
     const Options wanted = options_of(options, variant);
     Diags found;

@@ -111,9 +111,22 @@ bool bind_trained_states(ImportState& state, const WrittenStep& step, const Loc&
   return true;
 }
 
+/// Sections of a schedule that do not know of a training's states yet.
+bool goes_with_training(const Schedule& schedule, Diags& diags) {
+  const std::pair<const char*, bool> others[] = {{"pipeline:", schedule.pipeline.has_value()},
+                                                 {"generate:", schedule.generate.has_value()},
+                                                 {"state:", !schedule.states.empty()},
+                                                 {"view: per-rank", schedule.per_rank}};
+  for (const auto& [name, is_there] : others)
+    if (is_there)
+      diags.error("train-with-unsupported", schedule.train->loc, "'train:' and '{}' do not go together yet", name);
+  return diags.ok();
+}
+
 /// The model with functions in place of their calls; with `train:`, as a training step.
 bool write_out_functions(OnnxModel& model, const Schedule* schedule, std::optional<WrittenStep>& step, Diags& diags) {
   if (!schedule || !schedule->train) return inline_functions(model, diags);
+  if (!goes_with_training(*schedule, diags)) return false;
   step = write_training_step(model, *schedule->train, diags);
   if (!step || !inline_functions(model, diags)) return false;
   sort_nodes(model.graph);

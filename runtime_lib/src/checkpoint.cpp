@@ -48,14 +48,22 @@ void rename_folder(const std::string& from, const std::string& to) {
     fail(kEnvironment, "cannot rename %s to %s: %s", from.c_str(), to.c_str(), strerror(errno));
 }
 
+/// True for what write_checkpoint calls a step's folder.
+bool is_step(const std::string& name) {
+  const std::string digits = name.starts_with("step-") ? name.substr(5) : "";
+  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// The newest `keep` stay, by the time at which they were written: steps of an earlier run may have larger numbers.
 void remove_old(const std::string& folder, int keep) {
-  std::set<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (const std::string name = entry.path().filename(); name.starts_with("step-") && !name.ends_with(".part"))
-      found.insert(name);
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> found;
   std::error_code ignored;
-  for (auto at = found.begin(); keep > 0 && std::distance(at, found.end()) > keep; ++at)
-    std::filesystem::remove_all(folder + "/" + *at, ignored);
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (const auto state = entry.path() / kState; is_step(entry.path().filename()) && std::filesystem::exists(state))
+      found.emplace_back(std::filesystem::last_write_time(state), entry.path());
+  std::sort(found.begin(), found.end());
+  for (size_t i = 0; keep > 0 && i + size_t(keep) < found.size(); ++i)
+    std::filesystem::remove_all(found[i].second, ignored);
 }
 
 std::vector<std::string> state_names(const Executable& executable) {
@@ -77,8 +85,9 @@ std::string read_text(const std::string& path) {
 uint64_t number_of(const std::string& json, const char* key, const std::string& path) {
   const size_t at = json.find(text("\"%s\": ", key));
   unsigned long long value = 0;
-  if (at == std::string::npos || sscanf(json.c_str() + at + strlen(key) + 4, "%llu", &value) != 1)
-    fail(kWrongInput, "%s: '%s' is missing", path.c_str(), key);
+  const char* text = at == std::string::npos ? "" : json.c_str() + at + strlen(key) + 4;
+  if (isdigit(static_cast<unsigned char>(*text)) == 0 || sscanf(text, "%llu", &value) != 1)
+    fail(kWrongInput, "%s: '%s' is missing, or no number", path.c_str(), key);
   return value;
 }
 
@@ -91,7 +100,7 @@ void write_checkpoint(RankBase& rank, const Options& options, const Progress& pr
     std::error_code ignored;
     std::filesystem::remove_all(part, ignored);
   }
-  write_states(rank, options, part);
+  write_states(rank, options, part, States::Finite::Demanded);
   if (rank.rank == 0) {
     write_text(part + "/" + kState,
                text("{\"step\": %ld, \"shuffles\": %d, \"seed\": %llu, \"program\": \"%s\", \"ranks\": %d}\n",
@@ -132,6 +141,7 @@ Progress read_checkpoint(const Executable& executable, const std::string& folder
       fail(kWrongInput, "--resume %s: a checkpoint of another model or optimizer: the program has no state for %s",
            folder.c_str(), file.c_str());
   const std::string json = read_text(path);
+  if (number_of(json, "step", path) > uint64_t{1} << 40) fail(kWrongInput, "%s: 'step' is too large", path.c_str());
   return {int64_t(number_of(json, "step", path)), number_of(json, "shuffles", path) != 0,
           number_of(json, "seed", path)};
 }

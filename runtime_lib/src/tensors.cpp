@@ -3,6 +3,7 @@
 #include "tensors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "checks.h"
@@ -353,6 +354,21 @@ int64_t staging_bytes(const Executable& executable, const Options& options) {
   return bytes == 0 ? 0 : bytes + kStagingData;
 }
 
+template <class T>
+static bool are_finite(const char* elements, int64_t bytes) {
+  const auto* first = reinterpret_cast<const T*>(elements);
+  return std::all_of(first, first + bytes / int64_t(sizeof(T)), [](T x) { return std::isfinite(x); });
+}
+
+/// A state that holds infinities or NaN would be no start for anything.
+static void demand_finite(const Port& port, const WholeTensor& tensor) {
+  const int64_t bytes = tensor_bytes(port.dtype, tensor.shape);
+  const bool is_good = port.dtype == DType::F32   ? are_finite<float>(tensor.elements, bytes)
+                       : port.dtype == DType::F64 ? are_finite<double>(tensor.elements, bytes)
+                                                  : true;
+  if (!is_good) fail(kWrongInput, "'%s' is not finite any more: no checkpoint of it is written", port.name);
+}
+
 static void write_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports,
                          const std::string& file, Bfloat16Form form) {
   gather_tensor(rank, any, ports,
@@ -371,12 +387,15 @@ void write_outputs(RankBase& rank, const Options& options) {
                  bfloat16_form(options));
 }
 
-void write_states(RankBase& rank, const Options& options, const std::string& folder) {
+void write_states(RankBase& rank, const Options& options, const std::string& folder, States::Finite finite) {
   if (folder.empty()) return;
   if (rank.rank == 0) make_folder(folder);
   for (const Port* port : distinct_ports(rank.executable, &Program::inputs))
     if (is_state_input(rank.executable, port->name))
-      write_tensor(rank, *port, &Program::inputs, state_file(folder, port->name), bfloat16_form(options));
+      gather_tensor(rank, *port, &Program::inputs, [&](const WholeTensor& tensor) {
+        if (finite == States::Finite::Demanded) demand_finite(*port, tensor);
+        write_npy(state_file(folder, port->name), port->dtype, tensor.shape, tensor.elements, bfloat16_form(options));
+      });
 }
 
 }  // namespace weft

@@ -61,6 +61,8 @@ class VariantInputs {
 /// The states of one rank.
 class States {
  public:
+  /// Whether states that are written must be finite.
+  enum class Finite : uint8_t { Any, Demanded };
   States(RankBase& rank, const Options& options);
   /// Puts the initial values into the buffers.
   void reset();
@@ -110,6 +112,8 @@ int64_t staging_bytes(const Executable& executable, const Options& options);
 
 /// All ranks together: assembles outputs, or states; rank 0 writes the files.
 void write_outputs(RankBase& rank, const Options& options);
-void write_states(RankBase& rank, const Options& options, const std::string& folder);
+/// Throws Failure (wrong input) where states have to be finite and one is not.
+void write_states(RankBase& rank, const Options& options, const std::string& folder,
+                  States::Finite finite = States::Finite::Any);
 
 }  // namespace weft

@@ -186,9 +186,7 @@ void Trainer::report(const StepFigures& figures, Log& log) {
   for (size_t i = ms_.size() - recent; i < ms_.size(); ++i) sum += ms_[i];
   const double per_second = double(recent) * 1e3 / sum;
   log.write(figures, per_second * double(data_.batch()), per_second * double(data_.tokens()));
-  if (!std::isfinite(figures.loss))
-    fail(kWrongInput, "the loss of step %ld is %f; no checkpoint was written since the last good one",
-         long(figures.step), figures.loss);
+  if (!std::isfinite(figures.loss)) fail(kWrongInput, "the loss of step %ld is %f", long(figures.step), figures.loss);
   print_progress(figures, per_second);
 }
 
@@ -217,7 +215,10 @@ void Trainer::run() {
 }  // namespace
 
 void check_training(const Executable& executable, const Options& options) {
+  if ((options.every > 0 || options.keep > 0) && options.checkpoint.empty())
+    fail(kUsage, "--every and --keep are about --checkpoint DIR, which is missing");
   if (!options.trains()) return;
+  if (options.serves) fail(kUsage, "--serve: a program either answers requests or trains");
   if (executable.training == nullptr)
     fail(kUsage, "--data, --steps and the like: this program does not train; its schedule has no section 'train'");
   if (options.data.empty()) fail(kUsage, "what is trained on is missing: --data NAME=FILE.npy");

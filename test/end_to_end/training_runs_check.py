@@ -143,12 +143,26 @@ def check_refusals(folder, program):
         "another order": (1, "give the same --shuffle", {}, ["--resume", folder / "pieces"]),
         "no checkpoint": (1, "no checkpoint", {}, ["--resume", folder]),
         "steps and epochs": (2, "give one of them", {}, ["--steps", "1", "--epochs", "1"]),
+        "every without a checkpoint": (2, "--checkpoint DIR, which is missing", {}, ["--every", "2"]),
+        "serve": (2, "either answers requests or trains", {}, ["--serve"]),
         "outputs": (2, "are in its --log", {}, ["--output-dir", folder]),
         "iterations": (2, "a training has --steps", {}, ["--iterations", "3"]),
     }
     for name, (code, text, files, flags) in cases.items():
         status, _, err = train(folder, program, *flags, **files)
         harness.check(f"refused/{name}", status == code and text in err, f"exit {status}: {err[-300:]}")
+    bad = np.load(folder / "labels.npy")
+    bad[3] = -1
+    np.save(folder / "below.npy", bad)
+    status, _, err = train(folder, program, "--steps", "1", labels="below.npy")
+    harness.check("refused/a label below 0", status == 1, f"exit {status}: {err[-300:]}")
+    later = folder / "later"
+    (later / "step-000099").mkdir(parents=True)
+    (later / "step-notes").mkdir()
+    (later / "step-000099" / "state.json").write_text("{}")
+    train(folder, program, "--steps", "3", "--checkpoint", later, "--every", "1", "--keep", "1")
+    left = sorted(place.name for place in later.iterdir() if place.is_dir())
+    harness.check("checkpoints/what was just written stays, and what is none", left == ["step-000003", "step-notes"], left)
     other = folder / "other"
     other.mkdir()
     for name, content in states(folder / "pieces" / f"step-{BROKEN_OFF:06}").items():

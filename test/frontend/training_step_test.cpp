@@ -107,6 +107,8 @@ half <share: float = 0.5> (w, gradient, seen, step, rate) => (w_next, seen_next)
 }
 
 TEST_CASE("mistakes in a training") {
+  CHECK(first_id(kLoss + kSgd + "view: per-rank\n") == "train-with-unsupported");
+  CHECK(first_id(kLoss + kSgd + "state: {x: scores}\n") == "train-with-unsupported");
   CHECK(first_id(kLoss + kSgd) == "");
   CHECK(first_id(kLoss) == "missing-key");
   CHECK(first_id("  loss: nothing\n" + kSgd) == "train-name");

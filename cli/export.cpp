@@ -4,19 +4,13 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/comparison.h"
 #include "frontend/onnx_proto.h"
 #include "frontend/tensor_file.h"
 
 namespace weftc {
 
 namespace {
-
-/// The name of a state's file in a checkpoint, as executables write it.
-std::string file_of(const std::string& folder, std::string name) {
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
-  return folder + "/" + name + ".npy";
-}
 
 bool is_there(const std::string& path) {
   struct stat status = {};
@@ -41,7 +35,7 @@ class Checkpoint {
   int count() const { return count_; }
 
   std::optional<std::vector<std::byte>> bytes_of(const OnnxTensor& initialiser) {
-    const std::string file = file_of(folder_, initialiser.name);
+    const std::string file = format("{}/{}.npy", folder_, output_file_name(initialiser.name));
     if (!is_there(file)) return {};
     std::optional<Tensor> tensor = read_tensor_file(file, diags_);
     if (!tensor) return {};

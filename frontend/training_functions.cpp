@@ -1,4 +1,5 @@
-// Optimizers are those of PyTorch 2.15 (torch/optim), rates those of llm.c (schedulers.h).
+// sgd, momentum, adam and adamw are those of PyTorch 2.15 (torch/optim), lamb and lion those of their papers. A rate
+// has its last value in the last step. What the domain weft.part holds is no name of a schedule.
 #include "frontend/training_functions.h"
 
 namespace weftc {
@@ -96,7 +97,7 @@ adam <betas: floats = [0.9, 0.999], epsilon: float = 1e-8, weight_decay: float =
   decay_w = CastLike (decay, w)
   shrink = Mul (w, decay_w)
   whole = Add (gradient, shrink)
-  direction, m_next, v_next = weft.optimizer.adam_direction <betas = @betas, epsilon = @epsilon> (whole, m, v, step)
+  direction, m_next, v_next = weft.part.adam_direction <betas = @betas, epsilon = @epsilon> (whole, m, v, step)
   rate_w = CastLike (rate, w)
   change = Mul (direction, rate_w)
   w_next = Sub (w, change)
@@ -112,7 +113,7 @@ adamw <betas: floats = [0.9, 0.999], epsilon: float = 1e-8, weight_decay: float 
   rest = Sub (one, decayed)
   rest_w = CastLike (rest, w)
   shrunk = Mul (w, rest_w)
-  direction, m_next, v_next = weft.optimizer.adam_direction <betas = @betas, epsilon = @epsilon> (gradient, m, v, step)
+  direction, m_next, v_next = weft.part.adam_direction <betas = @betas, epsilon = @epsilon> (gradient, m, v, step)
   rate_w = CastLike (rate, w)
   change = Mul (direction, rate_w)
   w_next = Sub (shrunk, change)
@@ -127,7 +128,7 @@ lamb <betas: floats = [0.9, 0.999], epsilon: float = 1e-6, weight_decay: float =
   zero = Constant <value_float = 0.0> ()
   one = Constant <value_float = 1.0> ()
   decay_w = CastLike (decay, w)
-  direction, m_next, v_next = weft.optimizer.adam_direction <betas = @betas, epsilon = @epsilon> (gradient, m, v, step)
+  direction, m_next, v_next = weft.part.adam_direction <betas = @betas, epsilon = @epsilon> (gradient, m, v, step)
   shrink = Mul (w, decay_w)
   whole = Add (direction, shrink)
   w_squares = ReduceSumSquare <keepdims = 0> (w)
@@ -175,7 +176,7 @@ lion <betas: floats = [0.9, 0.99], weight_decay: float = 0.0> (w, gradient, m, s
   w_next = Sub (shrunk, change)
 }
 
-<domain: "weft.optimizer", opset_import: ["" : 18],
+<domain: "weft.part", opset_import: ["" : 18],
  doc_string: "Means of the gradient and of its square, which make up for their start at 0. 1 - beta ^ step needs 64 bits.">
 adam_direction <betas: floats = [0.9, 0.999], epsilon: float = 1e-8> (gradient, m, v, step) => (direction, m_next, v_next)
 {
@@ -220,44 +221,34 @@ adam_direction <betas: floats = [0.9, 0.999], epsilon: float = 1e-8> (gradient, 
 <domain: "weft.rate", opset_import: ["" : 18]>
 constant <rate, warmup: float = 0.0> (step) => (rate_now)
 {
-  base = Constant <value_float = @rate> ()
-  part = weft.rate.warm <warmup = @warmup> (step)
-  rate_now = Mul (base, part)
+  all = Constant <value_float = 1.0> ()
+  rate_now = weft.part.scaled <rate = @rate, warmup = @warmup> (step, all)
 }
 
 <domain: "weft.rate", opset_import: ["" : 18], doc_string: "From rate to rate * final in a line.">
 linear <rate, steps, warmup: float = 0.0, final: float = 0.0> (step) => (rate_now)
 {
-  base = Constant <value_float = @rate> ()
-  part = weft.rate.warm <warmup = @warmup> (step)
-  left = weft.rate.left <warmup = @warmup, steps = @steps> (step)
-  factor = weft.rate.between <final = @final> (left)
-  whole = Mul (base, part)
-  rate_now = Mul (whole, factor)
+  left = weft.part.left <warmup = @warmup, steps = @steps> (step)
+  rate_now = weft.part.scaled <rate = @rate, warmup = @warmup, final = @final> (step, left)
 }
 
 <domain: "weft.rate", opset_import: ["" : 18], doc_string: "From rate to rate * final along half a cosine.">
 cosine <rate, steps, warmup: float = 0.0, final: float = 0.0> (step) => (rate_now)
 {
-  base = Constant <value_float = @rate> ()
   pi = Constant <value_float = 3.14159265358979> ()
   half = Constant <value_float = 0.5> ()
-  part = weft.rate.warm <warmup = @warmup> (step)
-  left = weft.rate.left <warmup = @warmup, steps = @steps> (step)
+  left = weft.part.left <warmup = @warmup, steps = @steps> (step)
   angle = Mul (left, pi)
   wave = Cos (angle)
   below = Mul (wave, half)
   bent = Sub (half, below)
-  factor = weft.rate.between <final = @final> (bent)
-  whole = Mul (base, part)
-  rate_now = Mul (whole, factor)
+  rate_now = weft.part.scaled <rate = @rate, warmup = @warmup, final = @final> (step, bent)
 }
 
 <domain: "weft.rate", opset_import: ["" : 18],
  doc_string: "Warm-up, stable, decay: from rate to rate * final in the last `tail` of the steps, as 1 - sqrt.">
 wsd <rate, steps, warmup: float = 0.0, final: float = 0.0, tail: float = 0.2> (step) => (rate_now)
 {
-  base = Constant <value_float = @rate> ()
   one = Constant <value_float = 1.0> ()
   all = Constant <value_float = @steps> ()
   share = Constant <value_float = @tail> ()
@@ -270,23 +261,28 @@ wsd <rate, steps, warmup: float = 0.0, final: float = 0.0, tail: float = 0.2> (s
   in_tail = Clip (fraction, zero, one)
   root = Sqrt (in_tail)
   left = Sub (one, root)
-  part = weft.rate.warm <warmup = @warmup> (step)
-  factor = weft.rate.between <final = @final> (left)
-  whole = Mul (base, part)
-  rate_now = Mul (whole, factor)
+  rate_now = weft.part.scaled <rate = @rate, warmup = @warmup, final = @final> (step, left)
 }
 
-<domain: "weft.rate", opset_import: ["" : 18], doc_string: "From 0 to 1 in the first steps.">
-warm <warmup: float = 0.0> (step) => (part)
+<domain: "weft.part", opset_import: ["" : 18],
+ doc_string: "The rate times what the warm-up lets through, times a factor from final to 1 where `left` is 0 to 1.">
+scaled <rate, warmup: float = 0.0, final: float = 0.0> (step, left) => (rate_now)
 {
+  base = Constant <value_float = @rate> ()
   given = Constant <value_float = @warmup> ()
+  least = Constant <value_float = @final> ()
   one = Constant <value_float = 1.0> ()
   steps = Max (given, one)
   line = Div (step, steps)
   part = Min (line, one)
+  range = Sub (one, least)
+  above = Mul (left, range)
+  factor = Add (above, least)
+  whole = Mul (base, part)
+  rate_now = Mul (whole, factor)
 }
 
-<domain: "weft.rate", opset_import: ["" : 18], doc_string: "From 1 to 0 between the warm-up and the last step.">
+<domain: "weft.part", opset_import: ["" : 18], doc_string: "From 1 to 0 between the warm-up and the last step.">
 left <steps, warmup: float = 0.0> (step) => (part)
 {
   all = Constant <value_float = @steps> ()
@@ -298,16 +294,6 @@ left <steps, warmup: float = 0.0> (step) => (part)
   ahead = Sub (all, step)
   line = Div (ahead, span)
   part = Clip (line, zero, one)
-}
-
-<domain: "weft.rate", opset_import: ["" : 18], doc_string: "From final to 1.">
-between <final: float = 0.0> (part) => (factor)
-{
-  least = Constant <value_float = @final> ()
-  one = Constant <value_float = 1.0> ()
-  range = Sub (one, least)
-  above = Mul (part, range)
-  factor = Add (above, least)
 }
 )onnx";
 

@@ -163,7 +163,7 @@ bool Backward::by_rule(OpId id) {
   const Derivatives derivatives = op_def(op).gradient({build, view, Term(build, derived_.at(op.outputs[0]))});
   for (size_t i = 0; i < std::min(derivatives.size(), op.inputs.size()); ++i)
     if (derivatives[i] && on_way_.contains(op.inputs[i])) add(op.inputs[i], derivatives[i]->value(), like);
-  return true;
+  return diags_.ok();
 }
 
 /// All readers of the op's results have been passed: their derivatives are complete.

@@ -1,6 +1,5 @@
 #include "checkpoint.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,11 +9,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "checks.h"
-#include "nearest.h"
-#include "npy.h"
 #include "output_file.h"
 #include "tensors.h"
 
@@ -74,19 +73,18 @@ std::vector<std::string> state_names(const Executable& executable) {
 }
 
 std::string read_text(const std::string& path) {
-  try {
-    return std::string(FileMapping(path).bytes());
-  } catch (const Failure& failure) {
-    fail(kWrongInput, "%s", failure.text.c_str());
-  }
+  std::ifstream file(path);
+  std::string content{std::istreambuf_iterator<char>(file), {}};
+  if (!file || content.empty()) fail(kWrongInput, "%s: cannot be read, or is empty", path.c_str());
+  return content;
 }
 
 /// The number behind a key of the file, which write_checkpoint has written.
 uint64_t number_of(const std::string& json, const char* key, const std::string& path) {
   const size_t at = json.find(text("\"%s\": ", key));
   unsigned long long value = 0;
-  const char* text = at == std::string::npos ? "" : json.c_str() + at + strlen(key) + 4;
-  if (isdigit(static_cast<unsigned char>(*text)) == 0 || sscanf(text, "%llu", &value) != 1)
+  const char* number = at == std::string::npos ? "" : json.c_str() + at + strlen(key) + 4;
+  if (isdigit(static_cast<unsigned char>(*number)) == 0 || sscanf(number, "%llu", &value) != 1)
     fail(kWrongInput, "%s: '%s' is missing, or no number", path.c_str(), key);
   return value;
 }

@@ -2,6 +2,7 @@
 """Executables that train: data, log, checkpoints, going on from one, several ranks, and what they refuse."""
 
 import json
+import sys
 
 import harness
 import numpy as np
@@ -32,6 +33,8 @@ SPLITS = {
     "tensor_parallel": "mesh: {dp: 2, tp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}, w1: {tp: 1}, b1: {tp: 0}, w2: {tp: 0}}\n",
 }
 STEPS, BROKEN_OFF = 40, 25
+SAMPLES = harness.ROOT / "samples" / "training"
+SMALL_GPT2 = ["--layers", "2", "--width", "32", "--heads", "2", "--vocab", "256", "--context", "64"]
 
 
 def write_data(folder):
@@ -103,6 +106,38 @@ def check_split(folder, name, split, wanted):
     if harness.check(f"{name}/goes on from one rank's checkpoint", status == 0, f"exit {status}: {err[-300:]}"):
         error = np.abs(losses(folder / f"{name}.jsonl")[-1] / wanted[-1] - 1)
         harness.check(f"{name}/and gets to the same loss", error < 2e-5, error)
+
+
+def check_infinite(folder):
+    """A loss is computed before the update: parameters that this makes infinite are in no checkpoint."""
+    train_text = TRAIN.replace("rate: 1e-2", "rate: 1e38, weight_decay: 1000")
+    (folder / "infinite.yaml").write_text("weft: 1\n" + train_text.replace("warmup: 5", "warmup: 0"))
+    harness.weft("compile", folder / "net.onnxtxt", "--schedule", folder / "infinite.yaml", "-o", folder / "infinite")
+    status, _, err = train(folder, folder / "infinite", "--steps", "1", "--checkpoint", folder / "infinite_run")
+    left = [place.name for place in (folder / "infinite_run").glob("step-*") if not place.name.endswith(".part")]
+    harness.check("refused/states that are not finite", status == 1 and "is not finite any more" in err and not left,
+                  f"exit {status}: {left} {err[-300:]}")
+
+
+def check_samples(folder):
+    """The schedules of samples/training: what the README says of them, at a small size."""
+    model, tokens = harness.make_gpt2(folder / "gpt2.onnx", *SMALL_GPT2), folder / "tokens.npy"
+    status, _, err = harness.run([sys.executable, SAMPLES / "bytes.py", tokens, harness.ROOT / "README.md"])
+    harness.check("samples/bytes become tokens", status == 0 and np.load(tokens).ndim == 1, err[-300:])
+    found = {}
+    for schedule in sorted(SAMPLES.glob("*.yaml")):
+        name = schedule.stem
+        status, _, err = harness.weft("compile", model, "--schedule", schedule, "-o", folder / name)
+        if status == 0:
+            data = ["--data", f"input_ids={tokens}", "--shuffle", "--steps", "8", "--log", folder / f"{name}.jsonl"]
+            status, _, err = harness.run([folder / name, *data])
+        if harness.check(f"samples/{name} runs", status == 0, f"exit {status}: {err[-300:]}"):
+            found[name] = losses(folder / f"{name}.jsonl")
+    one = found.pop("gpt2")
+    harness.check("samples/gpt2 learns", one[-1] < one[0], one)
+    for name, several in found.items():
+        error = np.abs(several / one - 1).max()
+        harness.check(f"samples/{name} has the losses of one rank", error < 2e-5, error)
 
 
 def check_export(folder):
@@ -185,4 +220,6 @@ if __name__ == "__main__":
         for NAME, SPLIT in SPLITS.items():
             check_split(FOLDER, NAME, SPLIT, WANTED)
         check_export(FOLDER)
+        check_infinite(FOLDER)
+        check_samples(FOLDER)
         check_refusals(FOLDER, PROGRAM)

@@ -103,6 +103,14 @@ half <share: float = 0.5> (w, gradient, seen, step, rate) => (w_next, seen_next)
       prepare(kPerceptron, training_of(kLoss + "  optimizer: {" + file + ": {rate: 1, share: 0.25}}\n"), "infer-types");
   REQUIRE_MESSAGE(made->ok(), made->diags.text());
   CHECK(names_of_states(*made->module)[2] == "w1.seen");
+  out = std::fopen(file.c_str(), "w");
+  REQUIRE(out);
+  std::fputs(
+      "<domain: \"mine\", opset_import: [\"\" : 18]> none (w, gradient, seen, step, rate) => (w_next) { w_next = Sub "
+      "(w, seen) }",
+      out);
+  std::fclose(out);
+  CHECK(first_id(kLoss + "  optimizer: {" + file + ": {rate: 1}}\n") == "train-optimizer");
   std::remove(file.c_str());
 }
 
@@ -117,10 +125,10 @@ TEST_CASE("mistakes in a training") {
   CHECK(first_id("  loss: {cross_entropy: {scores: scores}}\n" + kSgd) == "train-argument");
   CHECK(first_id("  loss: {cross_entropy: {scores: score, labels: x}}\n" + kSgd) == "train-name");
   CHECK(first_id(kLoss + "  optimizer: {sdg: {rate: 1}}\n") == "train-function");
-  CHECK(first_id(kLoss + "  optimizer: {sgd: {weight_decay: 1}}\n") == "train-argument");      // no rate
-  CHECK(first_id(kLoss + "  optimizer: {sgd: {rate: 1, decay: 1}}\n") == "train-argument");    // unknown
-  CHECK(first_id(kLoss + "  optimizer: {sgd: {rate: fast}}\n") == "train-argument");           // no number
-  CHECK(first_id(kLoss + "  optimizer: {adam_direction: {rate: 1}}\n") == "train-optimizer");  // takes no rate
+  CHECK(first_id(kLoss + "  optimizer: {sgd: {weight_decay: 1}}\n") == "train-argument");     // no rate
+  CHECK(first_id(kLoss + "  optimizer: {sgd: {rate: 1, decay: 1}}\n") == "train-argument");   // unknown
+  CHECK(first_id(kLoss + "  optimizer: {sgd: {rate: fast}}\n") == "train-argument");          // no number
+  CHECK(first_id(kLoss + "  optimizer: {adam_direction: {rate: 1}}\n") == "train-function");  // a part of others
   CHECK(first_id(kLoss + "  optimizer: {missing.onnxtxt: {rate: 1}}\n") == "train-function-file");
   CHECK(first_id(kLoss + kSgd + "  frozen: [w3]\n") == "train-parameter");
   CHECK(first_id(kLoss + kSgd + "  frozen: [apart]\n") == "train-parameter");

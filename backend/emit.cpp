@@ -164,6 +164,7 @@ class Emitter {
     params.set("states", join(states, ", "));
     params.set("end_tokens", plan_.generation ? numbers_text(plan_.generation->end) : "");
     params.set("generation", plan_.generation ? generation_rows(*plan_.generation) : "");
+    params.set("figures", plan_.training ? literals(plan_.training->figures) : "");
     params.set("training", plan_.training ? training_row(*plan_.training) : "");
     params.lists["rank_lists"] = line_items(rank_lists());
     params.set("program_rows", program_rows());
@@ -226,8 +227,8 @@ class Emitter {
     const bool single = plan_.blocks.size() == 1 && plan_.micro_batches == 1;
     for (size_t b = 0; b < plan_.blocks.size(); ++b) {
       if (!holds(plan_, program, plan_.blocks[b].place)) continue;
-      const std::string head =
-          single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r, [[maybe_unused]] int mb)";
+      const std::string mb = plan_.training ? ")" : ", [[maybe_unused]] int mb)";
+      const std::string head = single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r" + mb;
       params.list("blocks")
           .emplace_back()
           .set("head", head)
@@ -235,8 +236,11 @@ class Emitter {
     }
     for (const OrderedBlock& turn : plan_.order)
       if (!single && holds(plan_, program, plan_.blocks[static_cast<size_t>(turn.block)].place))
-        order.push_back("{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) + "},");
-    params.set("order", join(order, "\n"));
+        order.push_back(plan_.training ? block_name(turn.block) + "(r);"
+                                       : "{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) + "},");
+    if (plan_.training && !single) order.insert(order.begin() + 1, "if (r.evaluates()) return;");
+    params.set(plan_.training ? "phases" : "order", join(order, "\n"));
+    params.set(plan_.training ? "order" : "phases", "");
     params.set("inputs", declarations.ports(program, plan_.inputs, "Input", layouts));
     params.set("outputs", declarations.ports(program, plan_.outputs, "Output", layouts));
     if (const std::string slots = declarations.length_slots(program); !slots.empty())
@@ -292,6 +296,11 @@ class Emitter {
     return join(texts, ", ");
   }
 
+  static std::string literals(std::vector<std::string> texts) {
+    for (std::string& text : texts) text = string_literal(text);
+    return join(texts, ", ");
+  }
+
   static std::string generation_rows(const Generation& g) {
     std::string rows;
     const auto name = [&](const char* field, const std::string& text) {
@@ -312,7 +321,8 @@ class Emitter {
 
   static std::string training_row(const Training& t) {
     const std::string norm = t.norm.empty() ? "" : ", .norm = " + string_literal(t.norm);
-    return format("{.loss = {}, .rate = {}", string_literal(t.loss), string_literal(t.rate)) + norm + "}";
+    const std::string figures = t.figures.empty() ? "" : ", .figures = kFigures";
+    return format("{.loss = {}, .rate = {}", string_literal(t.loss), string_literal(t.rate)) + norm + figures + "}";
   }
 
   std::string executable_rows() const {

@@ -336,7 +336,10 @@ StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
   times_.push_back({v, loop.trips});
   Lines lines = waits(s);
   lines.push_back(loop_head(times_.back().variable, times_.back().trips));
-  indent_into(lines, steps(loop.body));
+  for (size_t s = 0; s < loop.body.size(); ++s) {
+    if (s > 0 && s == loop.forward) lines.push_back("  if (r.evaluates()) continue;");
+    indent_into(lines, step(loop.body[s]));
+  }
   lines.push_back("}");
   times_.pop_back();
   return lines;

@@ -29,13 +29,15 @@ std::string checkpoint_of(const std::string& given) {
 /// Values of a checkpoint for a model's initialisers.
 class Checkpoint {
  public:
-  Checkpoint(const std::string& given, Diags& diags) : folder_(checkpoint_of(given)), diags_(diags) {}
+  /// `suffix` is what the names of states have behind those of initialisers.
+  Checkpoint(const std::string& given, std::string suffix, Diags& diags)
+      : folder_(checkpoint_of(given)), suffix_(std::move(suffix)), diags_(diags) {}
 
   const std::string& folder() const { return folder_; }
   int count() const { return count_; }
 
   std::optional<std::vector<std::byte>> bytes_of(const OnnxTensor& initialiser) {
-    const std::string file = format("{}/{}.npy", folder_, output_file_name(initialiser.name));
+    const std::string file = format("{}/{}.npy", folder_, output_file_name(initialiser.name + suffix_));
     if (!is_there(file)) return {};
     std::optional<Tensor> tensor = read_tensor_file(file, diags_);
     if (!tensor) return {};
@@ -51,7 +53,7 @@ class Checkpoint {
   }
 
  private:
-  std::string folder_;
+  std::string folder_, suffix_;
   Diags& diags_;
   int count_ = 0;
 };
@@ -60,7 +62,7 @@ class Checkpoint {
 
 int run_export(const Options& options) {
   Diags diags;
-  Checkpoint checkpoint(options.checkpoint, diags);
+  Checkpoint checkpoint(options.checkpoint, options.averages ? ".average" : "", diags);
   if (options.model.ends_with(".onnxtxt"))
     diags.error("export-text-unsupported", Loc::in_file(options.model), "a model in ONNX text is not exported");
   else if (!is_there(checkpoint.folder() + "/state.json"))
@@ -71,7 +73,8 @@ int run_export(const Options& options) {
   if (!write_onnx_with(options.model, bytes_of, options.output, diags)) return finish(diags);
   if (checkpoint.count() == 0)
     diags.error("export-nothing", Loc::in_file(checkpoint.folder()),
-                "the checkpoint has no value for any initializer of {}", printable(options.model));
+                "the checkpoint has no {} for any initializer of {}", options.averages ? "average" : "value",
+                printable(options.model));
   else
     std::printf("%s: %d trained initializers of %s\n", printable(options.output).c_str(), checkpoint.count(),
                 printable(checkpoint.folder()).c_str());

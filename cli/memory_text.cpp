@@ -10,6 +10,7 @@
 #include "cli/json.h"
 #include "cli/table.h"
 #include "cli/timeline_text.h"
+#include "cli/training_memory.h"
 #include "ir/base/contains.h"
 #include "ir/plan_walk.h"
 #include "passes/plan/memory_peak.h"
@@ -36,6 +37,7 @@ class PlanMemory {
       });
   }
 
+  const Plan& plan() const { return plan_; }
   const LiveRanges& ranges() const { return ranges_; }
   MemoryPeak peak(const Program& program, MemoryKind kind) const { return memory_peak(plan_, program, kind, ranges_); }
 
@@ -163,6 +165,7 @@ std::string peak_text(const PlanMemory& memory, const MemoryPeak& peak, MemoryKi
   }
   text += table_text(cells);
   if (listed < count) text += format("    the others take {}\n", bytes_text(bytes_behind(peak, listed)));
+  if (memory.plan().training) text += "    " + training_memory(memory.plan(), peak).text() + "\n";
   return text;
 }
 
@@ -184,6 +187,7 @@ std::string peak_json(const PlanMemory& memory, const MemoryPeak& peak, MemoryKi
                                    {"lengths", json_strings(sources.lengths)},
                                    {"nodes", json_strings(sources.nodes)}}));
   }
+  const std::string training = memory.plan().training ? training_memory(memory.plan(), peak).json() : "null";
   return json_object({{"memory", json_string(words_of(kind).second)},
                       {"step", std::to_string(peak.at)},
                       {"name", json_string(memory.ranges().name(peak.at))},
@@ -192,7 +196,8 @@ std::string peak_json(const PlanMemory& memory, const MemoryPeak& peak, MemoryKi
                       {"bytes", std::to_string(peak.size)},
                       {"buffers", json_list(buffers)},
                       {"other_buffers", std::to_string(peak.held.size() - listed)},
-                      {"other_bytes", std::to_string(bytes_behind(peak, listed))}});
+                      {"other_bytes", std::to_string(bytes_behind(peak, listed))},
+                      {"training", training}});
 }
 
 }  // namespace

@@ -213,6 +213,7 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
     app.add_option("CHECKPOINT", options.checkpoint, "a checkpoint, or a folder of them: the latest")
         ->required()
         ->type_name("");
+    app.add_flag("--average", options.averages, "the moving averages of parameters, which `average:` keeps");
     app.add_option("-o", options.output, "the model with the trained parameters")->required()->type_name("FILE.onnx");
   }
   if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given, options);

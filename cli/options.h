@@ -50,6 +50,7 @@ struct Options {
   std::optional<double> tolerance;
   bool taps = false;
   std::string checkpoint;           // export
+  bool averages = false;            // export: the averages of parameters
   std::string page;                 // explain, trace: a timeline as HTML
   std::vector<std::string> traces;  // trace
   std::string iteration = "median";

@@ -13,9 +13,11 @@ class TrainReader {
 
  private:
   void loss(const YamlNode& node);
+  void metrics(const YamlNode& node);
   void rate(const YamlNode& node);
   void groups(const YamlNode& node);
   void clip(const YamlNode& node);
+  void average(const YamlNode& node);
   FunctionCall call(const YamlNode& node, const std::string& what);
   std::optional<FunctionCall::Argument> argument(const YamlNode& key, const YamlNode& value);
   std::vector<ParameterMatch> matches(const YamlNode& node, const std::string& what);
@@ -71,6 +73,17 @@ void TrainReader::loss(const YamlNode& node) {
     request_.loss_call = call(node, "loss");
 }
 
+/// `{accuracy: {accuracy: {scores: y, labels: labels}}, error: err}`.
+void TrainReader::metrics(const YamlNode& node) {
+  values_.names(node, "metrics", [&](const std::string& name, const YamlNode& key, const YamlNode& value) {
+    MetricRequest& metric = request_.metrics.emplace_back(MetricRequest{name, "", {}, key.loc});
+    if (value.is(YamlNode::Kind::Scalar))
+      metric.value = values_.word(value, "the value of '" + printable(name) + "'").value_or("");
+    else
+      metric.call = call(value, "metric '" + printable(name) + "'");
+  });
+}
+
 /// `{decay: cosine, steps: 1000}`: `decay` names the function of the step.
 void TrainReader::rate(const YamlNode& node) {
   request_.rate.loc = node.loc;
@@ -120,6 +133,11 @@ void TrainReader::clip(const YamlNode& node) {
                {{"norm", [&](const YamlNode& n) { request_.clip_norm = values_.number(n, "norm", 0, 1e30); }, true}});
 }
 
+void TrainReader::average(const YamlNode& node) {
+  const auto decay = [&](const YamlNode& n) { request_.average_decay = values_.number(n, "decay", 0, 1); };
+  values_.keys(node, "average", {{"decay", decay, true}});
+}
+
 TrainRequest TrainReader::read(const YamlNode& node) {
   request_.loc = node.loc;
   const auto inputs = [&](const YamlNode& n) {
@@ -131,6 +149,10 @@ TrainRequest TrainReader::read(const YamlNode& node) {
   const auto parameters = [&](const YamlNode& n) {
     if (!(n.is(YamlNode::Kind::Scalar) && n.text == "all")) request_.parameters = matches(n, "parameters");
   };
+  const auto accumulate = [&](const YamlNode& n) {
+    request_.accumulate_loc = n.loc;
+    request_.accumulate = static_cast<int>(values_.integer(n, "accumulate", 1, 1 << 20).value_or(1));
+  };
   values_.keys(node, "train",
                {{"loss", [&](const YamlNode& n) { loss(n); }, true},
                 {"optimizer", [&](const YamlNode& n) { request_.optimizer = call(n, "optimizer"); }, true},
@@ -139,7 +161,10 @@ TrainRequest TrainReader::read(const YamlNode& node) {
                 {"frozen", [&](const YamlNode& n) { request_.frozen = matches(n, "frozen"); }},
                 {"rate", [&](const YamlNode& n) { rate(n); }},
                 {"groups", [&](const YamlNode& n) { groups(n); }},
-                {"clip", [&](const YamlNode& n) { clip(n); }}});
+                {"clip", [&](const YamlNode& n) { clip(n); }},
+                {"average", [&](const YamlNode& n) { average(n); }},
+                {"metrics", [&](const YamlNode& n) { metrics(n); }},
+                {"accumulate", accumulate}});
   return request_;
 }
 

@@ -102,21 +102,29 @@ static FuseStep read_fuse(YamlValues& values, const YamlNode& node) {
 
 static OverlapStep read_overlap(YamlValues& values, const YamlNode& node) {
   OverlapStep step;
+  step.chunks = 0;
   const auto chunks = [&](const YamlNode& k) {
     const int64_t chunks = values.integer(k, "chunks", 1, kMostChunks).value_or(2);
     step.chunks = static_cast<int>(chunks);
     if (chunks == 1)
       values.diags().error("overlap-one-chunk", k.loc, "1 chunk is no overlap: nothing runs beside it; take 2 or more");
   };
+  bool has_dim = false;
+  const auto dim = [&](const YamlNode& d) { step.dim = read_dim(values, d, "dim"), has_dim = true; };
   const auto mechanism = [&](const YamlNode& word) {
     const auto index = values.choice(word, "mechanism", {"streams", "signal", "fused"});
     step.mechanism = std::vector{Mechanism::Streams, Mechanism::Signal, Mechanism::Fused}[index.value_or(0)];
   };
   values.keys(node, "overlap",
               {{"ops", [&](const YamlNode& ops) { step.ops = read_selectors(values, ops, "ops"); }, true},
-               {"chunks", chunks, true},
-               {"dim", [&](const YamlNode& d) { step.dim = read_dim(values, d, "dim"); }, true},
+               {"chunks", chunks},
+               {"dim", dim},
                {"mechanism", mechanism}});
+  for (const auto& [key, value] : node.entries)
+    if (step.chunks == 0 && (key.text == "dim" || key.text == "mechanism"))
+      values.diags().error("overlap-no-chunks", key.loc, "'{}' is about chunks, and 'chunks' is not given", key.text);
+  if (step.chunks > 0 && !has_dim)
+    values.diags().error("overlap-dim-missing", node.loc, "overlap in chunks needs the key 'dim'");
   return step;
 }
 

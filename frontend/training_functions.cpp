@@ -27,6 +27,34 @@ cross_entropy <shift: int = 0, ignore: int = -100, reduction: string = "mean"> (
   loss = SoftmaxCrossEntropyLoss <ignore_index = @ignore, reduction = @reduction> (score_rows, label_rows)
 }
 
+<domain: "weft.metric", opset_import: ["" : 18],
+ doc_string: "The part of the labels that have the highest score; shift and ignore as in cross_entropy.">
+accuracy <shift: int = 0, ignore: int = -100> (scores, labels) => (part)
+{
+  first = Constant <value_int = @shift> ()
+  ignored = Constant <value_int = @ignore> ()
+  one = Constant <value_ints = [1]> ()
+  zero = Constant <value_ints = [0]> ()
+  last_dim = Constant <value_ints = [-1]> ()
+  end = Constant <value_ints = [9223372036854775807]> ()
+  best = ArgMax <axis = -1, keepdims = 0> (scores)
+  first_label = Reshape (first, one)
+  rows = Shape <start = -1> (best)
+  last_row = Sub (rows, first_label)
+  predicted = Slice (best, zero, last_row, last_dim)
+  wide_labels = Cast <to = 7> (labels)
+  wanted = Slice (wide_labels, first_label, end, last_dim)
+  is_hit = Equal (predicted, wanted)
+  is_ignored = Equal (wanted, ignored)
+  is_valid = Not (is_ignored)
+  is_valid_hit = And (is_hit, is_valid)
+  hit = Cast <to = 1> (is_valid_hit)
+  valid = Cast <to = 1> (is_valid)
+  hits = ReduceSum <keepdims = 0> (hit)
+  count = ReduceSum <keepdims = 0> (valid)
+  part = Div (hits, count)
+}
+
 <domain: "weft.loss", opset_import: ["" : 18]>
 mean_squared_error (predictions, targets) => (loss)
 {
@@ -216,6 +244,18 @@ adam_direction <betas: floats = [0.9, 0.999], epsilon: float = 1e-8> (gradient, 
   v_mean_root = Mul (v_root, scale2_g)
   denominator = Add (v_mean_root, small_g)
   direction = Div (m_mean, denominator)
+}
+
+<domain: "weft.part", opset_import: ["" : 18]>
+moving_average <decay> (mean, value) => (mean_next)
+{
+  given = Constant <value_float = @decay> ()
+  one = Constant <value_float = 1.0> ()
+  rest = Sub (one, given)
+  rest_w = CastLike (rest, mean)
+  error = Sub (value, mean)
+  change = Mul (error, rest_w)
+  mean_next = Add (mean, change)
 }
 
 <domain: "weft.rate", opset_import: ["" : 18]>

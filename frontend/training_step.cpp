@@ -62,8 +62,10 @@ class TrainingStep {
   bool has_required(const OnnxFunction& function, const std::vector<OnnxAttr>& attrs, const FunctionCall& call);
 
   bool declare_inputs();
+  bool write_call(const FunctionCall& call, const OnnxFunction& function, const std::string& result);
   bool write_loss();
-  bool check_loss() const;
+  bool write_metrics();
+  bool is_made(const std::string& value, const Loc& loc) const;
   bool choose_parameters();
   std::vector<const OnnxTensor*> candidates() const;
   bool matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
@@ -75,6 +77,7 @@ class TrainingStep {
   void write_clip();
   bool write_rate();
   void write_updates();
+  void write_averages();
   void set_outputs();
 
   OnnxNode& add(const std::string& op_type, std::vector<std::string> inputs, std::vector<std::string> outputs);
@@ -239,28 +242,21 @@ bool TrainingStep::declare_inputs() {
   return ok;
 }
 
-/// A call of a loss: what names its operands is a value, all else an attribute.
-bool TrainingStep::write_loss() {
-  if (!request_.loss.empty()) {
-    loss_ = request_.loss;
-    return check_loss();
-  }
-  const FunctionCall& call = request_.loss_call;
-  const std::optional<OnnxFunction> loss = function(call, "loss", "");
-  if (!loss) return false;
+/// A call of a function of values: what names its operands is a value, all else an attribute.
+bool TrainingStep::write_call(const FunctionCall& call, const OnnxFunction& function, const std::string& result) {
   const std::vector<std::string> known = known_names();
   OnnxNode node;
-  node.name = node.op_type = loss->name, node.domain = loss->domain, node.opset = 1;
-  node.inputs.resize(loss->inputs.size());
+  node.name = node.op_type = function.name, node.domain = function.domain, node.opset = 1;
+  node.inputs.resize(function.inputs.size());
   bool ok = true;
   for (const FunctionCall::Argument& given : call.arguments) {
-    const auto operand = std::ranges::find(loss->inputs, given.name);
-    if (operand == loss->inputs.end()) {
-      ok &= argument(*loss, given, node.attrs);
+    const auto operand = std::ranges::find(function.inputs, given.name);
+    if (operand == function.inputs.end()) {
+      ok &= argument(function, given, node.attrs);
       continue;
     }
     const std::string& value = given.words.front();
-    node.inputs[static_cast<size_t>(operand - loss->inputs.begin())] = value;
+    node.inputs[static_cast<size_t>(operand - function.inputs.begin())] = value;
     if (contains(known, value)) continue;
     diags_.error("train-name", given.value_loc, "the model has no value '{}'{}", printable(value),
                  did_you_mean(value, known));
@@ -268,22 +264,53 @@ bool TrainingStep::write_loss() {
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i].empty()) continue;
-    diags_.error("train-argument", call.loc, "'{}' needs the value '{}'", loss->name, loss->inputs[i]);
+    diags_.error("train-argument", call.loc, "'{}' needs the value '{}'", function.name, function.inputs[i]);
     ok = false;
   }
-  if (!ok || !has_required(*loss, node.attrs, call)) return false;
-  loss_ = contains(known, std::string("loss")) ? "train.loss" : "loss";
-  node.outputs = {loss_};
+  if (!ok || !has_required(function, node.attrs, call)) return false;
+  node.outputs = {result};
   model_.graph.nodes.push_back(std::move(node));
   return true;
 }
 
-bool TrainingStep::check_loss() const {
+bool TrainingStep::write_loss() {
+  if (!request_.loss.empty()) {
+    loss_ = request_.loss;
+    return is_made(loss_, request_.loss_loc);
+  }
+  const std::optional<OnnxFunction> loss = function(request_.loss_call, "loss", "");
+  loss_ = contains(known_names(), std::string("loss")) ? "train.loss" : "loss";
+  return loss && write_call(request_.loss_call, *loss, loss_);
+}
+
+/// Each is an output of its name; losses are metrics, too.
+bool TrainingStep::write_metrics() {
+  bool ok = true;
+  for (const MetricRequest& metric : request_.metrics) {
+    const auto is_loss = [&](const OnnxFunction& known) {
+      return known.domain == "weft.loss" && known.name == metric.call.function;
+    };
+    if (contains(known_names(), metric.name) && metric.value != metric.name) {
+      diags_.error("train-metric", metric.loc, "the model has a value '{}' already: choose another name",
+                   printable(metric.name));
+      ok = false;
+    } else if (!metric.value.empty()) {
+      ok &= is_made(metric.value, metric.loc);
+      if (metric.value != metric.name) add("Identity", {metric.value}, {metric.name});
+    } else {
+      const bool of_losses = std::ranges::any_of(model_.functions, is_loss);
+      const std::optional<OnnxFunction> called = function(metric.call, of_losses ? "loss" : "metric", "");
+      ok &= called && write_call(metric.call, *called, metric.name);
+    }
+  }
+  return ok;
+}
+
+bool TrainingStep::is_made(const std::string& value, const Loc& loc) const {
   std::vector<std::string> made;
   for (const OnnxNode& node : model_.graph.nodes) made.insert(made.end(), node.outputs.begin(), node.outputs.end());
-  if (contains(made, loss_)) return true;
-  diags_.error("train-name", request_.loss_loc, "no node of the model makes '{}'{}", printable(loss_),
-               did_you_mean(loss_, made));
+  if (contains(made, value)) return true;
+  diags_.error("train-name", loc, "no node of the model makes '{}'{}", printable(value), did_you_mean(value, made));
   return false;
 }
 
@@ -500,6 +527,19 @@ void TrainingStep::write_updates() {
   }
 }
 
+/// Each parameter's mean over the steps, of which late ones weigh most.
+void TrainingStep::write_averages() {
+  if (!request_.average_decay) return;
+  for (const Parameter& parameter : parameters_) {
+    const std::string mean = parameter.part("average"), next = parameter.part("average.next");
+    TrainedState& state = add_state(mean, next, parameter.tensor->element_type, parameter.tensor->dims);
+    state.first = parameter.tensor, state.of = parameter.tensor->name;
+    OnnxNode& call = add("moving_average", {mean, parameter.part("next")}, {next});
+    call.name = mean, call.domain = "weft.part", call.opset = 1;
+    call.attrs = {attr_of_real("decay", *request_.average_decay)};
+  }
+}
+
 void TrainingStep::set_outputs() {
   model_.graph.outputs.clear();
   const auto output = [&](const std::string& name) {
@@ -508,6 +548,7 @@ void TrainingStep::set_outputs() {
     model_.graph.outputs.push_back(std::move(value));
   };
   output(loss_);
+  for (const MetricRequest& metric : request_.metrics) output(metric.name);
   if (request_.clip_norm) output(kNorm);
   output(kRate);
   for (const TrainedState& state : states_) output(state.next);
@@ -517,7 +558,7 @@ std::optional<WrittenStep> TrainingStep::run() {
   std::optional<OnnxModel> known = read_onnx_functions("the functions for training", kTrainingFunctions, diags_);
   if (!known) return {};
   take_functions(std::move(*known));
-  if (!declare_inputs() || !write_loss()) return {};
+  if (!declare_inputs() || !write_loss() || !write_metrics()) return {};
   optimizer_ = function(request_.optimizer, "optimizer", "");
   if (!optimizer_) return {};
   if (optimizer_->inputs.size() < 4 || optimizer_->outputs.size() + 3 != optimizer_->inputs.size()) {
@@ -534,9 +575,12 @@ std::optional<WrittenStep> TrainingStep::run() {
   write_clip();
   if (!write_rate()) return {};
   write_updates();
+  write_averages();
   set_outputs();
   model_.opsets.emplace("ai.onnx.preview.training", 1);
-  return WrittenStep{{loss_, kRate, request_.clip_norm ? kNorm : ""}, std::move(states_)};
+  std::vector<std::string> figures;
+  for (const MetricRequest& metric : request_.metrics) figures.push_back(metric.name);
+  return WrittenStep{{loss_, kRate, request_.clip_norm ? kNorm : "", std::move(figures)}, std::move(states_)};
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ struct Op {
   TransformId transform;          // the schedule entry that made or moved it
   std::optional<int> stage = {};  // which stage of the pipeline runs it
   std::optional<int> port = {};   // of an Input: which input of the model it loads, perhaps beside other copies
-  Mechanism mechanism = Mechanism::Streams;  // of a Chunk
+  Mechanism mechanism = Mechanism::Streams;  // of a Chunk, or a collective
 
   bool has(std::string_view attr) const;
   /// The attribute, which must be there and of that kind.

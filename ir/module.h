@@ -34,6 +34,7 @@ struct Origin {
   std::string op_type;  // as in the model
   int index = 0;        // position in the imported graph
   Loc loc;
+  Phase phase = Phase::Forward;
 };
 
 /// An entry of the schedule as it will be cited: "fuse into far0".

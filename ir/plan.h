@@ -205,6 +205,7 @@ struct ForStep {
   int trips;  // chunks
   std::vector<Step> body;
   Mechanism mechanism = Mechanism::Streams;
+  size_t forward = 0;  // of micro-batches of a training: so many steps of the body are what an evaluation needs
 };
 struct IfStep {
   BufferId condition;
@@ -255,6 +256,7 @@ struct Step {
   std::vector<OriginId> origins;
   std::string transform;  // "overlap c_proj, far", "" if none
   Loc transform_loc;
+  Phase phase = Phase::Update;  // of a training
 };
 
 struct TransferTable {
@@ -263,7 +265,7 @@ struct TransferTable {
   std::vector<Message> messages;
 };
 
-/// The ops of one place with one (stage, phase), emitted as one function.
+/// The ops of one place with one stage or phase, emitted as one function.
 struct Block {
   std::string name;  // "run" when it is the only one
   PlaceId place;

@@ -61,7 +61,7 @@ struct FuseStep {
 };
 struct OverlapStep {
   std::vector<Selector> ops;
-  int chunks = 2;
+  int chunks = 2;  // 0: none; collectives run whole, beside what does not need them
   int dim = 0;
   Mechanism mechanism = Mechanism::Streams;
 };
@@ -170,6 +170,13 @@ struct InputRequest {
   std::string type;
   Loc loc;
 };
+/// A figure of a step beside its loss: a value of the model, or a function of such.
+struct MetricRequest {
+  std::string name;
+  std::string value;  // of the model; empty: what `call` gives
+  FunctionCall call;
+  Loc loc;
+};
 /// `train:`: what makes a training step of a model.
 struct TrainRequest {
   std::string loss;  // a value of the model; empty: what `loss_call` gives
@@ -178,8 +185,10 @@ struct TrainRequest {
   std::vector<ParameterMatch> parameters, frozen;  // none: all of them, none of them
   std::vector<ParameterGroup> groups;              // the first that matches counts
   std::vector<InputRequest> inputs;
-  std::optional<double> clip_norm;
-  Loc loc, loss_loc;
+  std::vector<MetricRequest> metrics;
+  std::optional<double> clip_norm, average_decay;
+  int accumulate = 1;  // micro-batches a step
+  Loc loc, loss_loc, accumulate_loc;
 };
 
 /// A dim pinned or bounded by `dims:` or --dim: 128, or "<=1024"; several values make specialisations.

@@ -1,12 +1,18 @@
 // What the steps of a training print and log: outputs of the model.
 #pragma once
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace weftc {
 
+/// What a node of a training step is for: the loss and other figures; derivatives; the next parameters.
+enum class Phase : uint8_t { Forward, Backward, Update };
+
 struct Training {
   std::string loss, rate;
-  std::string norm;  // of all gradients together; empty: it is not computed
+  std::string norm;                  // of all gradients together; empty: it is not computed
+  std::vector<std::string> figures;  // others that are asked for
 };
 
 }  // namespace weftc

@@ -142,7 +142,9 @@ void Verifier::numbers(const Op& op) {
   if (op.stage && (*op.stage < 0 || static_cast<size_t>(*op.stage) >= stages))
     findings_.add(op, "its stage does not exist");
   if (op.port && op.kind != OpKind::Input) findings_.add(op, "has a port and is no input");
-  if (op.mechanism != Mechanism::Streams && op.kind != OpKind::Chunk)
+  const bool may_be_beside = op.kind == OpKind::Fused || category(op) == Category::Collective;
+  if (op.mechanism != Mechanism::Streams && op.kind != OpKind::Chunk &&
+      !(may_be_beside && op.mechanism == Mechanism::Beside))
     findings_.add(op, "has a mechanism and is no chunk");
   for (OriginId origin : op.origins)
     if (origin.index >= module_.origins.size()) findings_.add(op, "an origin does not exist");

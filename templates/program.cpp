@@ -93,6 +93,12 @@ void run(weft::Rank& r) {
 }
 
 //@ end
+//@ if program.phases
+void run(weft::Rank& r) {
+  $program.phases
+}
+
+//@ end
 //@ for line in program.layouts
 $line.text
 //@ end
@@ -116,6 +122,9 @@ constexpr weft::State kStates[] = {$states};
 //@ end
 //@ if end_tokens
 constexpr int64_t kEnd[] = {$end_tokens};
+//@ end
+//@ if figures
+constexpr const char* kFigures[] = {$figures};
 //@ end
 //@ if training
 constexpr weft::Training kTraining = $training;

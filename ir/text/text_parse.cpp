@@ -181,7 +181,8 @@ bool TextParser::primal() {
 
 bool TextParser::training() {
   Training& made = module_.training.emplace();
-  return text(made.loss) && text(made.rate) && text(made.norm);
+  const auto figure = [&] { return text(made.figures.emplace_back()); };
+  return text(made.loss) && text(made.rate) && text(made.norm) && expect(Kind::Sign, "[") && list("]", figure);
 }
 
 /// The loop over tokens, as attributes.
@@ -277,6 +278,8 @@ bool TextParser::origin() {
   if (number != static_cast<int64_t>(module_.origins.size()))
     return fail(at, format("origins are numbered in order: this is {}", module_.origins.size()));
   origin.index = static_cast<int>(index);
+  if (accept(Kind::Word, "backward")) origin.phase = Phase::Backward;
+  if (accept(Kind::Word, "update")) origin.phase = Phase::Update;
   origin.loc = Loc::in_node(module_.file, origin.name, origin.op_type, origin.index);
   module_.origins.push_back(std::move(origin));
   return true;

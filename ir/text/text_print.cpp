@@ -243,8 +243,9 @@ std::string Printer::header() {
   for (const auto& [derivative, primal] : module_.primals)
     text += format("primal {} {}\n", quote(derivative), quote(primal));
   if (module_.training)
-    text += format("train {} {} {}\n", quote(module_.training->loss), quote(module_.training->rate),
-                   quote(module_.training->norm));
+    text += format("train {} {} {} {}\n", quote(module_.training->loss), quote(module_.training->rate),
+                   quote(module_.training->norm),
+                   list_text(module_.training->figures, [](const std::string& name) { return quote(name); }));
   if (module_.generation) text += "generate" + attrs(attrs_of(*module_.generation)) + "\n";
   return text + pipeline();
 }
@@ -282,7 +283,9 @@ std::string Printer::footer() const {
   int number = 0;
   for (uint32_t index : origins_.order()) {
     const Origin& origin = module_.origins[index];
-    text += format("origin {} {} {} {}\n", number++, quote(origin.name), quote(origin.op_type), origin.index);
+    static constexpr const char* kPhases[] = {"", " backward", " update"};
+    text += format("origin {} {} {} {}{}\n", number++, quote(origin.name), quote(origin.op_type), origin.index,
+                   kPhases[static_cast<int>(origin.phase)]);
   }
   number = 0;
   for (uint32_t index : transforms_.order()) {

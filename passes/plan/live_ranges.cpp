@@ -6,6 +6,7 @@
 
 #include "ir/base/contains.h"
 #include "ir/plan_walk.h"
+#include "passes/plan/signal_writer.h"
 
 namespace weftc {
 
@@ -19,6 +20,7 @@ LiveRanges::LiveRanges(const Plan& plan)
   for (block_ = 0; block_ < plan.blocks.size(); ++block_) walk(plan.blocks[block_].steps, -1);
   names_.push_back("output");
   blocks_.push_back(plan.blocks.size());
+  if (plan.transfers.empty()) join_streams();
   for (const Port& port : plan.inputs) port_ranges_[port.buffer.index].add(0, end());
   for (const Port& port : plan.outputs) port_ranges_[port.buffer.index].add(end(), end());
   for (const LengthBuffer& length : plan.lengths)
@@ -34,9 +36,12 @@ LiveRange LiveRanges::of(size_t buffer, const std::vector<const Step*>& except) 
   // What all micro-batches write parts of lives while the blocks run again and again.
   const Life life = plan_.buffers[buffer].life;
   if (plan_.micro_batches > 1 && (life == Life::Run || life == Life::State)) range.add(1, end() - 1);
-  for (const Use& use : uses)  // blocks follow one another in an order of their own
-    if (use.block != uses[0].block || (plan_.blocks.size() > 1 && use.stream)) range.add(1, end() - 1);
+  const bool in_turn = plan_.blocks.size() == 1 || plan_.training;  // else blocks have an order of their own
+  for (const Use& use : uses)
+    if (!in_turn && (use.block != uses[0].block || use.stream)) range.add(1, end() - 1);
   if (range.used()) return range;
+  for (const Use& use : uses)
+    if (const auto join = joins_.find(use.at); join != joins_.end()) range.add(use.at, join->second);
   int home = is_port_[buffer] ? -1 : uses[0].nest;
   for (const Use& use : uses) home = common(home, use.nest);
   for (const Use& use : uses) {
@@ -62,6 +67,7 @@ void LiveRanges::walk(const std::vector<Step>& steps, int nest) {
     const int at = static_cast<int>(names_.size());
     names_.push_back(step.name);
     blocks_.push_back(block_);
+    if (nest < 0) outer_.emplace_back(at, &step);
     for (const Access& access : step.accesses)
       uses_[access.buffer.index].push_back({at, nest, block_, step.stream, &step});
     const auto bodies = bodies_of(step);
@@ -84,6 +90,15 @@ void LiveRanges::walk(const std::vector<Step>& steps, int nest) {
     const auto* loop = std::get_if<LoopStep>(&step.what);
     nests_[own].overlaps = streams.size() > 1 || meets_ranks || (loop && loop->rows);
   }
+}
+
+/// A step that runs beside others may be under way until one waits for it.
+void LiveRanges::join_streams() {
+  std::vector<const Step*> steps;
+  for (const auto& [at, step] : outer_) steps.push_back(step);
+  const std::vector<size_t> joins = joins_of(steps);
+  for (size_t s = 0; s < steps.size(); ++s)
+    if (runs_beside(*steps[s])) joins_[outer_[s].first] = joins[s] < steps.size() ? outer_[joins[s]].first : end() - 1;
 }
 
 /// The innermost nest that holds both; -1: none does.

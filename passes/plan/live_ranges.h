@@ -10,6 +10,7 @@
 // to such a loop is live all through it.
 #pragma once
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ class LiveRanges {
   };
 
   void walk(const std::vector<Step>& steps, int nest);
+  void join_streams();
   int common(int a, int b) const;
   int child_of(int home, int nest) const;
 
@@ -67,6 +69,8 @@ class LiveRanges {
   std::vector<bool> is_port_;
   std::vector<LiveRange> port_ranges_;  // not used: no port
   size_t block_ = 0;
+  std::vector<std::pair<int, const Step*>> outer_;  // steps that no other holds, by position
+  std::map<int, int> joins_;                        // of steps that run beside others: where they are waited for
 };
 
 }  // namespace weftc

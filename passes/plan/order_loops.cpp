@@ -62,6 +62,7 @@ class LoopOrder {
         continue;
       }
       for (std::vector<Step>* body : bodies_of(step)) order(*body);
+      if (step.stream != kComputeStream) continue;  // order_beside has seen to it
       const std::vector<int> axes = barrier_axes(plan_, step);
       if (!axes.empty()) wait_for_last(steps, i, step.stream, step, axes, true);
     }

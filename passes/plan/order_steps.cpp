@@ -54,6 +54,7 @@ std::optional<std::pair<size_t, size_t>> mutual_blocks(const Plan& plan) {
 }
 
 void write_order(PlanDraft& draft, Independence independence) {
+  order_beside(draft.plan);
   order_loops(draft.plan);
   order_transfers(draft.plan, independence);
   enter_kernels(draft.plan, draft.diags);

@@ -63,6 +63,12 @@ void join_operands(PlanDraft& planning);
 void update_states(PlanDraft& planning);
 /// Lets kernels look up in tables as products want them packed.
 void share_weights(PlanDraft& planning);
+/// Orders the steps of a training by what they are for.
+void order_phases(PlanDraft& planning);
+/// The earliest phase of a step or of those inside it.
+Phase first_phase(const Step& step);
+/// Makes blocks of its phases.
+void cut_phases(PlanDraft& planning);
 /// Warns of ranks that hold no element of a value.
 void warn_of_idle_ranks(PlanDraft& planning);
 /// Segments of weights begin at multiples of this: programs map them from a file.
@@ -89,6 +95,8 @@ enum class Independence { Shared, PairOfBlocks, AllMicroBatches };
 void order_steps(PlanDraft& draft);
 /// Streams of chunk bodies, and what orders them and the kernels over the peer table.
 void order_loops(Plan& plan);
+/// Places of collectives that run beside other steps, and what orders them.
+void order_beside(Plan& plan);
 /// Streams of transfers, what orders them, and the instances that micro-batches need.
 void order_transfers(Plan& plan, Independence independence);
 /// Loops that are one kernel wait and raise inside of it; reports steps that cannot be in one.

@@ -23,8 +23,8 @@ void bind_result(StepScope& body, ValueId v, const ValueMemory& held) {
 }  // namespace
 
 /// Parameters lie where the operands do. A result that is sliced in time is written into its part of the whole;
-/// one that is partial in time is added to a total by a copy at the end of each chunk. Of a pipeline the steps
-/// go into the stages' blocks.
+/// one that is partial in time is added to a total as soon as it is made. Of a pipeline the steps go into the
+/// stages' blocks.
 void StepWriter::write_chunk(Scope& scope, const Op& op) {
   const Graph& graph = op.regions[0];
   const bool pipeline = op.mechanism == Mechanism::Pipeline;
@@ -33,12 +33,6 @@ void StepWriter::write_chunk(Scope& scope, const Op& op) {
   Scope body(graph, loop.body);
   body.staged = pipeline;
   for (size_t i = 0; i < op.inputs.size(); ++i) body[graph.inputs()[i]] = scope[op.inputs[i]];
-  struct Total {
-    ValueId part;
-    BufferId buffer;
-    ReduceOp op;
-  };
-  std::vector<Total> totals;
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     result_buffer(scope, op.outputs[i]);
     const ValueId made = graph.outputs()[i].value;
@@ -48,13 +42,9 @@ void StepWriter::write_chunk(Scope& scope, const Op& op) {
     if (!state.is(AxisState::Kind::P))
       bind_result(body, made, scope[op.outputs[i]]);
     else
-      totals.push_back({made, scope[op.outputs[i]].buffer, state.op});
+      body.totals[made].push_back({scope[op.outputs[i]].buffer, state.op});
   }
-  write(body);
-  for (const auto& [made, total, reduce] : totals) {
-    if (pipeline) body.steps = &block_of(graph, graph.producer_op(made)).steps;
-    add_copy(body, op, graph.value(made).name + "." + reduce_name(reduce), body[made].buffer, total, true);
-  }
+  write(body, &op);
   if (pipeline) return;
   step.what = std::move(loop);
   scope.steps->push_back(std::move(step));

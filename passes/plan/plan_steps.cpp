@@ -148,12 +148,19 @@ Step StepWriter::new_step(const Op& op) const {
   return step;
 }
 
-/// Writes the ops of a graph in order, each into the block of its stage if there are stages.
-void StepWriter::write(Scope& scope) {
+/// Writes the ops of a graph in order, each into the block of its stage if there are stages. Partial sums of a chunk do
+/// not outlive what follows: each is added to its total where it is made.
+void StepWriter::write(Scope& scope, const Op* chunk) {
   for (OpId id = scope.graph.first(); id; id = scope.graph.next(id)) {
     const Op& op = scope.graph.op(id);
     if (scope.staged && category(op) != Category::Source) scope.steps = &block_of(scope.graph, op).steps;
     write_op(scope, op);
+    for (ValueId v : op.outputs)
+      if (const auto totals = scope.totals.find(v); totals != scope.totals.end())
+        for (const auto& [total, reduce] : totals->second) {
+          add_copy(scope, *chunk, scope.graph.value(v).name + "." + reduce_name(reduce), scope[v].buffer, total, true);
+          scope.steps->back().origins = op.origins;
+        }
   }
 }
 
@@ -228,6 +235,7 @@ void StepWriter::write_launch(Scope& scope, const Op& op) {
   }
   note_made_lengths(op, launch);
   step.what = std::move(launch);
+  if (runs_beside(scope, op)) step.stream = SignalWriter(p_.plan).stream("comm");
   scope.steps->push_back(std::move(step));
 }
 
@@ -287,7 +295,13 @@ void StepWriter::write_collective(Scope& scope, const Op& op) {
     }
   }
   step.what = std::move(what);
+  if (runs_beside(scope, op)) step.stream = SignalWriter(p_.plan).stream("comm");
   scope.steps->push_back(std::move(step));
+}
+
+/// In loops and branches a collective runs in turn.
+bool StepWriter::runs_beside(const Scope& scope, const Op& op) const {
+  return op.mechanism == Mechanism::Beside && &scope.graph == &module_.graph;
 }
 
 /// The send stands in the block of the producer, the recv in that of the reader. The sender's buffer is a

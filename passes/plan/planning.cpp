@@ -11,6 +11,10 @@ namespace {
 constexpr PlanningStep kPlanning[] = {
     {"write-steps", "every op that does something is a step of a block; values in memory have buffers", write_steps,
      check_steps},
+    {"order-phases", "of a training, what the loss needs comes first, then what derivatives need, then the rest",
+     order_phases, check_steps},
+    {"order-phases", "of a training, what the loss needs comes first, then what derivatives need, then the rest",
+     order_phases, check_steps},
     {"warn-of-idle-ranks", "ranks that hold no element of a value are named in a warning", warn_of_idle_ranks,
      check_steps},
     {"lay-lengths", "tensors of run-time length are dense, or take the room of their bounds where a step needs that",
@@ -34,6 +38,7 @@ constexpr PlanningStep kPlanning[] = {
      "kernels between which much memory lies run in blocks of rows, and no such memory holds more than a block",
      cut_chains, check_order},
     {"place-buffers", "every buffer of a program has a position in its memory", place_buffers, check_positions},
+    {"cut-phases", "forward, backward and update of a training are blocks of their own", cut_phases, check_positions},
 };
 }  // namespace
 

@@ -40,6 +40,14 @@ Step& first_leaf(Step& step);
 bool meets_ranks(const Plan& plan, const Step& step);
 /// True if one of two accesses writes the buffer that both touch.
 bool conflict(const Access& a, const Access& b);
+/// True for a collective that runs on a stream of its own, beside what does not need it.
+bool runs_beside(const Step& step);
+/// True if two steps, or one inside the first and the second, have conflicting accesses.
+bool touches_same(const Step& a, const Step& b);
+std::vector<const Step*> pointers_to(const std::vector<Step>& steps);
+/// Of each step that runs beside others, which one waits for it or for a later one of its stream; else, and where none
+/// does, their number.
+std::vector<size_t> joins_of(const std::vector<const Step*>& steps);
 /// True if two steps have conflicting accesses; `buffer` becomes that of the first pair.
 bool conflict(const Step& a, const Step& b, BufferId* buffer = nullptr);
 

@@ -1,6 +1,7 @@
 // Writes the steps of a Plan: what is shared by the writing of single steps (plan_steps) and of steps that hold others
 // (plan_regions), which call each other.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct StepScope {
   std::vector<ValueMemory> held;  // by value index
   std::vector<Step>* steps;       // where the next step goes
   bool staged = false;            // the body of a pipeline: each stage has a block of steps
+  /// Of values that are partial sums over the chunks, where these are added up.
+  std::map<ValueId, std::vector<std::pair<BufferId, ReduceOp>>> totals = {};
 
   StepScope(const Graph& g, std::vector<Step>& s) : graph(g), held(g.value_capacity()), steps(&s) {}
   ValueMemory& operator[](ValueId v) { return held[v.index]; }
@@ -39,13 +42,14 @@ class StepWriter {
 
   Access access(BufferId id, bool write, const TensorType& type, const std::vector<int>& whole, const Mesh& mesh);
   Step new_step(const Op& op) const;
-  void write(Scope& scope);
+  void write(Scope& scope, const Op* chunk = nullptr);
   void write_op(Scope& scope, const Op& op);
   void write_input(Scope& scope, const Op& op);
   void write_alias(Scope& scope, const Op& op);
   void write_launch(Scope& scope, const Op& op);
   void add_exchanged_part(Access& made, const Kernel& kernel, size_t parameter) const;
   void write_collective(Scope& scope, const Op& op);
+  bool runs_beside(const Scope& scope, const Op& op) const;
   void write_transfer(Scope& scope, const Op& op);
   void add_copy(Scope& scope, const Op& op, const std::string& name, BufferId from, BufferId to,
                 bool accumulate = false);

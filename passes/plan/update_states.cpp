@@ -121,6 +121,8 @@ class StateUpdater {
     const LiveRange reads = ranges.of(state.buffer.index, updaters);
     LiveRange writes;
     for (const uint32_t buffer : lying_together(state.next)) writes.add(ranges.of(buffer));
+    if (is_made_forward(state.next))
+      return format("'{}' is made beside what an evaluation computes, which changes no state", state.output);
     if (plan_.buffer(state.buffer).bytes != plan_.buffer(state.next).bytes) return "their buffers differ in size";
     if (is_input(state.next)) return format("'{}' is an input too", plan_.buffer(state.next).name);
     if (reads.used() && reads.last >= writes.first)
@@ -131,6 +133,15 @@ class StateUpdater {
         return format("'{}' reads other elements of '{}' than it writes of '{}'", step->name, state.input,
                       state.output);
     return "";
+  }
+
+  bool is_made_forward(BufferId buffer) const {
+    bool found = false;
+    for (const Block& block : plan_.blocks)
+      for_each_step(block.steps, [&](const Step& step) {
+        found |= plan_.training && step.phase == Phase::Forward && touches(step, buffer, true);
+      });
+    return found;
   }
 
   bool is_input(BufferId buffer) const {

@@ -27,6 +27,7 @@ OriginId BackwardOrigins::of(OriginId origin) {
   const OriginId made = at->second;
   Origin back = module_.origins[origin.index];
   back.name += ".grad";
+  back.phase = Phase::Backward;
   module_.origins.push_back(std::move(back));
   backs_.emplace(made.index, made);
   return made;

@@ -4,6 +4,9 @@
 //
 // What goes back through node N comes from a node N.grad of its own, so that the name N in a schedule means what it
 // means in the model; the derivative by value V is V.grad.
+#include <algorithm>
+#include <set>
+
 #include "passes/passes.h"
 #include "passes/prepare/backward.h"
 
@@ -67,12 +70,56 @@ static void replace_gradient(Module& module, OpId gradient, Diags& diags) {
   if (back.walk() && has_all_derivatives(back, gradient)) hand_over(back, gradient);
 }
 
+/// The ops that figures of a step are computed from.
+static std::set<OpId> forward_ops(const Module& module) {
+  const Graph& graph = module.graph;
+  std::set<std::string> others{module.training->rate, module.training->norm};
+  for (const State& state : module.states) others.insert(state.output);
+  std::set<OpId> found;
+  std::vector<ValueId> open;
+  for (const Graph::Output& output : graph.outputs())
+    if (!others.contains(output.name)) open.push_back(output.value);
+  while (!open.empty()) {
+    const OpId id = graph.producer(open.back());
+    open.pop_back();
+    if (!found.insert(id).second) continue;
+    for (const ValueId v : graph.op(id).inputs)
+      if (v) open.push_back(v);
+  }
+  return found;
+}
+
+/// Nodes of the model that no figure needs are there for the next parameters.
+static void mark_update(Module& module) {
+  std::set<uint32_t> of_forward;
+  const std::set<OpId> forward = forward_ops(module);
+  for (const OpId id : forward)
+    for (const OriginId origin : module.graph.op(id).origins) of_forward.insert(origin.index);
+  for (uint32_t o = 0; o < module.origins.size(); ++o)
+    if (module.origins[o].phase == Phase::Forward && !of_forward.contains(o)) module.origins[o].phase = Phase::Update;
+}
+
+/// A metric is a number.
+static bool has_figures(const Module& module, Diags& diags) {
+  for (const Graph::Output& output : module.graph.outputs()) {
+    const TensorType& type = module.graph.type(output.value);
+    const bool is_metric = std::ranges::find(module.training->figures, output.name) != module.training->figures.end();
+    if (!is_metric || (type.count() == 1 && (type.dtype == DType::F32 || type.dtype == DType::F64))) continue;
+    diags.error("train-metric-type", module.loc(module.graph.producer_op(output.value)),
+                "the metric '{}' is {}: one number of f32 or f64 is needed, such as a mean", printable(output.name),
+                type_text(type, {}));
+  }
+  return diags.ok();
+}
+
 void differentiate(Module& module, const Env& env) {
+  if (module.training && !has_figures(module, env.diags)) return;
   for (OpId id = module.graph.first(); id && env.diags.ok();) {
     const OpId next = module.graph.next(id);
     if (module.graph.op(id).kind == OpKind::Gradient) replace_gradient(module, id, env.diags);
     id = next;
   }
+  if (module.training && env.diags.ok()) mark_update(module);
 }
 
 }  // namespace weftc

@@ -71,7 +71,10 @@ class ChunkTyper {
     for (OpId id : ops) {
       type_op(id);
       check_operands(id);
-      if (!out_.refusal.empty()) return;
+      if (!out_.refusal.empty()) {
+        out_.refused = id;
+        return;
+      }
       ++out_.typed;
     }
   }

@@ -6,18 +6,17 @@
 
 namespace weftc {
 
-namespace {
-
-bool is_state(const Module& module, const std::string& input) {
-  return std::any_of(module.states.begin(), module.states.end(), [&](const State& s) { return s.input == input; });
+bool is_state(const Module& module, ValueId input) {
+  const std::string& name = module.graph.value(input).name;
+  return std::any_of(module.states.begin(), module.states.end(), [&](const State& s) { return s.input == name; });
 }
 
-/// Inputs are cut along dim 0, inside the slices already there.
-std::map<ValueId, AxisState> batch_seeds(const Module& module, const Graph& graph, int micro_batches) {
+std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches) {
+  const Graph& graph = module.graph;
   std::map<ValueId, AxisState> seeds;
   for (ValueId v : graph.inputs()) {
     const TensorType& type = graph.type(v);
-    if (type.shape.empty() || type.shape[0].is_run_time() || is_state(module, graph.value(v).name)) continue;
+    if (type.shape.empty() || type.shape[0].is_run_time() || is_state(module, v)) continue;
     const Mesh mesh = module.mesh(graph, graph.producer_op(v).place);
     int64_t block = type.shape[0].bound;
     for (const Digit& d : digits_of(type.layout, 0, mesh)) block = std::min(block, d.block);
@@ -26,23 +25,20 @@ std::map<ValueId, AxisState> batch_seeds(const Module& module, const Graph& grap
   return seeds;
 }
 
-/// Says why no input is cut: the batch is of run-time length, or not divisible.
-void report_uncut(const Graph& graph, const PipelineRequest& pipeline, int micro_batches, Diags& diags) {
+void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& diags) {
   for (const ValueId v : graph.inputs()) {
     const Shape& shape = graph.type(v).shape;
     if (shape.empty() || !shape[0].is_run_time()) continue;
     diags.error(
-        "micro-batches-run-time", pipeline.micro_batches_loc,
+        "micro-batches-run-time", loc,
         "micro-batches are parts of a fixed number, but the first dimension of '{}' ({}) has a run-time length: "
         "pin it with --dim",
         printable(graph.value(v).name), shape_text(shape));
     return;
   }
-  diags.error("micro-batches-indivisible", pipeline.micro_batches_loc,
-              "{} micro-batches do not divide the first dimension of any input", micro_batches);
+  diags.error("micro-batches-indivisible", loc, "{} micro-batches do not divide the first dimension of any input",
+              micro_batches);
 }
-
-}  // namespace
 
 void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags) {
   Graph& graph = module.graph;
@@ -50,8 +46,8 @@ void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags)
   std::vector<OpId> ops;
   for (OpId id : graph.order())
     if (category(graph.op(id)) != Category::Source) ops.push_back(id);
-  const std::map<ValueId, AxisState> seeds = batch_seeds(module, graph, k);
-  if (seeds.empty()) return report_uncut(graph, *schedule.pipeline, k, diags);
+  const std::map<ValueId, AxisState> seeds = batch_seeds(module, k);
+  if (seeds.empty()) return report_uncut(graph, k, schedule.pipeline->micro_batches_loc, diags);
   const ChunkTypes typing = type_in_chunks(module, graph, ops, seeds, k);
   if (!typing.refusal.empty()) {
     diags.error("micro-batches-reshard", schedule.pipeline->micro_batches_loc,

@@ -9,6 +9,8 @@
 // the chunks: streams, a step each; signal, one kernel for the computation, which signals or waits for a flag of each
 // chunk; fused, one kernel for all, for which collectives become kernels over the peer table.
 //
+// Without chunks, collectives run whole on the stream "comm" while what does not need them is computed.
+//
 // All ranks take the chunks in one order. A chunk holds a part of every rank's slice (C3), so that in each all ranks
 // have something to send: an order that begins elsewhere on each rank would only make them wait for each other.
 #include <algorithm>
@@ -247,7 +249,22 @@ void report(const StepContext& step, const OverlapStep& what, const Search& sear
 
 }  // namespace
 
+/// Collectives that run whole.
+static void run_beside(const StepContext& step, const OverlapStep& what) {
+  Graph& graph = step.graph();
+  for (OpId id : step.select_all(what.ops)) {
+    const Op& op = graph.op(id);
+    if (!meets_ranks(op) || op.kind == OpKind::Transfer)
+      step.diags.error("overlap-no-collective", step.loc,
+                       "'{}' ({}) is no collective: without `chunks`, collectives run beside what does not need them",
+                       op.name, op_def(op).name);
+    graph.edit(id).mechanism = Mechanism::Beside;
+    graph.edit(id).transform = step.transform;
+  }
+}
+
 void overlap_ops(const StepContext& step, const OverlapStep& what) {
+  if (what.chunks == 0) return run_beside(step, what);
   Graph& graph = step.graph();
   std::vector<OpId> ops = step.select_all(what.ops);
   if (ops.empty() || !step.diags.ok()) return;

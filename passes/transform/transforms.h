@@ -40,6 +40,16 @@ void fuse_ops(const StepContext& step, const FuseStep& what);
 void overlap_ops(const StepContext& step, const OverlapStep& what);
 /// The whole graph as one Chunk over micro-batches (`pipeline:`).
 void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
+/// Forward and backward of a training step as a Chunk over micro-batches, whose gradients are its sums
+/// (`accumulate:`).
+void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
+
+/// How inputs arrive that micro-batches cut: along dim 0, inside the slices already there. States are cut by none.
+std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches);
+/// Says why no input is cut: the batch is of run-time length, or not divisible.
+void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& diags);
+/// True for an input whose next value is an output.
+bool is_state(const Module& module, ValueId input);
 
 /// The state with which ops of a body run in chunks: the layouts of their values with the time axis.
 struct ChunkTypes {
@@ -49,6 +59,7 @@ struct ChunkTypes {
   std::map<std::pair<OpId, uint32_t>, Layout> operands;
   size_t typed = 0;     // how many ops were, in that order, before one was refused
   std::string refusal;  // "" when the body types without a reshard on the time axis (C2)
+  OpId refused;         // the op that it is about; none: it is about several
 };
 /// Types `ops` on the mesh with one more axis of size `chunks`: values of `seeds` that come from outside arrive so,
 /// those that the ops make are asked for so. Nothing is changed.

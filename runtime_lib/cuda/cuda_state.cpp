@@ -282,7 +282,7 @@ void CudaState::join(cudaStream_t into) {
 /// Issues every step of the program once.
 void CudaState::walk() {
   ++walks_;
-  ++walks().count;
+  if (!evaluates) ++walks().count;
   walks().steps.clear();
   open_.clear();
   walks().checked_names.clear();
@@ -328,8 +328,8 @@ void CudaState::run_iteration() {
     base_ns_ = now_ns();
   }
   store_words(streams[0], words, {epoch, invocation});
-  if (walks().graph == nullptr && may_capture()) capture();
-  if (walks().graph != nullptr)
+  if (walks().graph == nullptr && !evaluates && may_capture()) capture();
+  if (walks().graph != nullptr && !evaluates)
     check_cuda(cudaGraphLaunch(walks().graph, streams[0]), "the launch of a graph");
   else
     walk();

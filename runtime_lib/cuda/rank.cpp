@@ -25,6 +25,8 @@ static void keep_streams(CudaState& state, const Signal& signal) {
   if (signal.in_kernel) state.leave_capture();
 }
 
+bool Rank::evaluates() const { return state_.evaluates; }
+
 void Rank::signal(const Signal& signal, int i) {
   if (is_event(signal)) return state_.record_signal(signal.slot + i);
   keep_streams(state_, signal);

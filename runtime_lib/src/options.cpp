@@ -48,12 +48,12 @@ void set_input(Options& o, Value value) {
     fail(kUsage, "--input %s is given twice", value.substr(0, equals).c_str());
 }
 
-void set_data(Options& o, Value value) {
+void add_samples(std::map<std::string, std::string>& files, const char* flag, Value value) {
   const size_t equals = value.find('=');
   if (equals == 0 || equals == std::string::npos || equals + 1 == value.size())
-    fail(kUsage, "--data %s: NAME=FILE.npy is expected", value.c_str());
-  if (!o.data.emplace(value.substr(0, equals), value.substr(equals + 1)).second)
-    fail(kUsage, "--data %s is given twice", value.substr(0, equals).c_str());
+    fail(kUsage, "%s %s: NAME=FILE.npy is expected", flag, value.c_str());
+  if (!files.emplace(value.substr(0, equals), value.substr(equals + 1)).second)
+    fail(kUsage, "%s %s is given twice", flag, value.substr(0, equals).c_str());
 }
 
 void set_shuffle(Options& o, Value value) {
@@ -133,7 +133,11 @@ constexpr Flag kFlags[] = {
      [](Options& o, Value v) { o.weights = v; }},
     {"--data", "NAME=FILE",
      "of a program that trains: the samples of an input as .npy, along its first dimension; or one row of tokens",
-     set_data},
+     [](Options& o, Value v) { add_samples(o.data, "--data", v); }},
+    {"--eval-data", "NAME=FILE", "the same of samples on which figures are computed behind the last step, as means",
+     [](Options& o, Value v) { add_samples(o.eval_data, "--eval-data", v); }},
+    {"--eval-every", "N", "--eval-data: and behind every N steps",
+     [](Options& o, Value v) { o.eval_every = whole("--eval-every", v, 1, 1 << 30); }},
     {"--steps", "N", "steps of the training, those of --resume included (default: one epoch)",
      [](Options& o, Value v) { o.steps = whole("--steps", v, 1, 1 << 30); }},
     {"--epochs", "N", "instead: so often through all samples",

@@ -13,8 +13,10 @@ namespace weft {
 struct Options {
   std::map<std::string, std::string> inputs;  // file of each named input; "{i}" stands for the number of the invocation
   std::map<std::string, std::string> data;    // of a training: the file of each input's samples
-  int64_t steps = 0;                          // up to which it goes; 0: epochs say it
-  int epochs = 0, every = 0, keep = 0;        // checkpoints: after so many steps each; the newest ones stay; 0: all
+  std::map<std::string, std::string> eval_data;  // the same of its evaluations
+  int eval_every = 0;                            // steps between two; 0: only behind the last step
+  int64_t steps = 0;                             // up to which it goes; 0: epochs say it
+  int epochs = 0, every = 0, keep = 0;           // checkpoints: after so many steps each; the newest ones stay; 0: all
   bool shuffles = false;
   uint64_t shuffle_seed = 0;
   std::string checkpoint, resume, log;
@@ -41,7 +43,8 @@ struct Options {
 
   /// Whether a training is asked for, and not single invocations.
   bool trains() const {
-    return !data.empty() || steps > 0 || epochs > 0 || !resume.empty() || !checkpoint.empty() || !log.empty();
+    return !data.empty() || !eval_data.empty() || steps > 0 || epochs > 0 || !resume.empty() || !checkpoint.empty() ||
+           !log.empty();
   }
 };
 

@@ -170,6 +170,8 @@ Rank::~Rank() = default;
 
 uint32_t Rank::invocation() const { return state_.invocation; }
 
+bool Rank::evaluates() const { return state_.evaluates; }
+
 bool Rank::enter(const Step& step, int64_t index) {
   if (step.stream != stream) return false;
   state_.world.set_status(rank, stream, step, index);

@@ -99,6 +99,7 @@ struct RankBase {
   uint32_t epoch = 0;                // iterations started: the value of a signalled flag
   uint32_t invocation = 0;           // counts as a user sees it: warm-up does not
   Portion portion = Portion::Whole;  // of the next iterations
+  bool evaluates = false;            // of a training: the next iterations only compute figures, and change no state
   size_t variant_number = 0;
   const Executable* variant;     // that runs; where there are no variants, `executable`
   Program program;               // of it

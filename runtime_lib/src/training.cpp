@@ -25,11 +25,12 @@ namespace weft {
 
 namespace {
 
-/// What rank 0 knows of a step.
+/// What rank 0 knows of a step, or of an evaluation behind it.
 struct StepFigures {
   int64_t step = 0;  // from 1
   double loss = 0, rate = 0, ms = 0;
   std::optional<double> norm;
+  std::vector<double> others;  // as the executable lists them
 };
 
 double number_in(const Port& port, const char* bytes) {
@@ -41,10 +42,18 @@ double number_in(const Port& port, const char* bytes) {
 /// A number of JSON, which has no infinities.
 std::string number_json(double number) { return std::isfinite(number) ? text("%.9g", number) : "null"; }
 
+/// `, "loss": 2.3, "accuracy": 0.1`: the loss and the other figures, whose names get a prefix.
+std::string figures_json(const StepFigures& s, std::span<const char* const> names, const std::string& prefix) {
+  std::string json = ", \"" + prefix + "loss\": " + number_json(s.loss);
+  for (size_t f = 0; f < names.size(); ++f)
+    json += ", " + json_string(prefix + names[f]) + ": " + number_json(s.others[f]);
+  return json;
+}
+
 /// Lines of JSON behind those of the steps before the first.
 class Log {
  public:
-  Log(const std::string& file, int64_t done) {
+  Log(const std::string& file, int64_t done, std::span<const char* const> names) : names_(names) {
     if (file.empty()) return;
     const std::string kept = done == 0 ? "" : lines_up_to(file, done);
     file_.reset(fopen(file.c_str(), "we"));
@@ -56,14 +65,25 @@ class Log {
     if (!file_) return;
     const std::string norm = s.norm ? ", \"grad_norm\": " + number_json(*s.norm) : "";
     const std::string speed = tokens > 0 ? text(", \"tokens_per_s\": %.6g", tokens) : "";
-    const std::string line = text("{\"step\": %ld, \"loss\": %s, \"rate\": %s", long(s.step),
-                                  number_json(s.loss).c_str(), number_json(s.rate).c_str()) +
-                             norm + text(", \"ms\": %.4f, \"samples_per_s\": %.6g", s.ms, samples) + speed + "}\n";
+    const std::string line = text("{\"step\": %ld", long(s.step)) + figures_json(s, names_, "") +
+                             ", \"rate\": " + number_json(s.rate) + norm +
+                             text(", \"ms\": %.4f, \"samples_per_s\": %.6g", s.ms, samples) + speed + "}\n";
+    write(line);
+  }
+
+  /// Means over all samples of an evaluation.
+  void write_evaluation(const StepFigures& s, int64_t samples) {
+    write(text("{\"step\": %ld", long(s.step)) + figures_json(s, names_, "eval_") +
+          text(", \"eval_samples\": %ld, \"eval_ms\": %.4f}\n", long(samples), s.ms));
+  }
+
+ private:
+  void write(const std::string& line) {
+    if (!file_) return;
     if (fwrite(line.data(), 1, line.size(), file_.get()) != line.size() || fflush(file_.get()) != 0)
       fail(kEnvironment, "cannot write the log: %s", strerror(errno));
   }
 
- private:
   /// What the log says of the steps up to `done`: a run that broke off may have gone on behind its last checkpoint.
   static std::string lines_up_to(const std::string& file, int64_t done) {
     const std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(file.c_str(), "re"), fclose);
@@ -76,6 +96,7 @@ class Log {
   }
 
   std::unique_ptr<FILE, int (*)(FILE*)> file_{nullptr, fclose};
+  const std::span<const char* const> names_;  // of the other figures
 };
 
 std::string duration_text(double seconds) {
@@ -84,22 +105,30 @@ std::string duration_text(double seconds) {
   return text("%d h %02d min", int(seconds) / 3600, int(seconds) / 60 % 60);
 }
 
+Samples samples_of_evaluation(const Options& options) { return {"--eval-data", options.eval_data}; }
+
+Samples samples_of_training(const Options& options) {
+  return {"--data", options.data, options.shuffles, options.shuffle_seed};
+}
+
 /// The training as one rank runs it.
 class Trainer {
  public:
   Trainer(RankBase& rank, const Options& options)
       : rank_(rank),
         options_(options),
-        data_(rank.executable, options),
+        data_(rank.executable, options, samples_of_training(options)),
         inputs_(rank, options),
         states_(rank, options) {
-    for (const Port* port : distinct_ports(rank.executable, &Program::outputs)) {
-      const std::string_view name = port->name;
-      const Training& training = *rank.executable.training;
-      if (name == training.loss) loss_ = port;
-      if (name == training.rate) rate_ = port;
-      if (training.norm != nullptr && name == training.norm) norm_ = port;
-    }
+    const Training& training = *rank.executable.training;
+    const std::vector<const Port*> outputs = distinct_ports(rank.executable, &Program::outputs);
+    const auto output = [&](std::string_view name) {
+      return *std::find_if(outputs.begin(), outputs.end(), [&](const Port* port) { return port->name == name; });
+    };
+    loss_ = output(training.loss), rate_ = output(training.rate);
+    if (training.norm != nullptr) norm_ = output(training.norm);
+    for (const char* name : training.figures) others_.push_back(output(name));
+    if (!options.eval_data.empty()) evaluation_.emplace(rank.executable, options, samples_of_evaluation(options));
     if (!options.resume.empty()) resume();
     last_ = options.steps > 0 ? options.steps : int64_t{std::max(1, options.epochs)} * data_.steps_per_epoch();
   }
@@ -109,9 +138,15 @@ class Trainer {
  private:
   void resume();
   StepFigures step(int64_t number);
+  void feed(TrainingData& data, int64_t batch, int64_t number);
+  StepFigures means_of_evaluation(int64_t step);
+  void evaluate(int64_t step, std::optional<Log>& log);
   double output(const Port* port);
   void report(const StepFigures& figures, Log& log);
   void print_progress(const StepFigures& figures, double per_second) const;
+  bool is_evaluated(int64_t step) const {
+    return evaluation_ && (step == last_ || (options_.eval_every > 0 && step % options_.eval_every == 0));
+  }
   bool is_due(int64_t step) const {
     return !options_.checkpoint.empty() && (step == last_ || (options_.every > 0 && step % options_.every == 0));
   }
@@ -119,12 +154,15 @@ class Trainer {
   RankBase& rank_;
   const Options& options_;
   const Port *loss_ = nullptr, *rate_ = nullptr, *norm_ = nullptr;  // outputs
+  std::vector<const Port*> others_;
   TrainingData data_;
+  std::optional<TrainingData> evaluation_;
   Inputs inputs_;
   States states_;
   int64_t done_ = 0, last_ = 0;
   std::vector<double> ms_;
   double last_loss_ = 0;
+  std::optional<StepFigures> evaluated_;  // the last time, on rank 0
 };
 
 void Trainer::resume() {
@@ -145,13 +183,35 @@ double Trainer::output(const Port* port) {
   return value;
 }
 
+/// The inputs of an iteration: a batch, and what is the same in all.
+void Trainer::feed(TrainingData& data, int64_t batch, int64_t number) {
+  inputs_.load(int(std::min<int64_t>(number, INT32_MAX)));
+  for (const WholeTensor& tensor : data.batch_of(batch)) inputs_.give(tensor);
+  inputs_.upload(states_);
+  rank_.barrier();
+}
+
+/// Means over the batches of the evaluation's data; nothing else changes.
+StepFigures Trainer::means_of_evaluation(int64_t step) {
+  const int64_t begin = now_ns(), batches = evaluation_->steps_per_epoch();
+  StepFigures means;
+  means.step = step, means.others.resize(others_.size());
+  rank_.evaluates = true;
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    feed(*evaluation_, batch, batch);
+    rank_.iterate();
+    means.loss += output(loss_) / double(batches);
+    for (size_t f = 0; f < others_.size(); ++f) means.others[f] += output(others_[f]) / double(batches);
+  }
+  rank_.evaluates = false;
+  means.ms = double(now_ns() - begin) / 1e6;
+  return means;
+}
+
 StepFigures Trainer::step(int64_t number) {
   const int64_t begin = now_ns();
   rank_.invocation = uint32_t(number);
-  inputs_.load(int(std::min<int64_t>(number, INT32_MAX)));
-  for (const WholeTensor& tensor : data_.batch_of(number)) inputs_.give(tensor);
-  inputs_.upload(states_);
-  rank_.barrier();
+  feed(data_, number, number);
   rank_.iterate();
   fetch_lengths(rank_);
   states_.advance();
@@ -159,6 +219,7 @@ StepFigures Trainer::step(int64_t number) {
   figures.step = number + 1;
   figures.loss = output(loss_), figures.rate = output(rate_);
   if (norm_ != nullptr) figures.norm = output(norm_);
+  for (const Port* port : others_) figures.others.push_back(output(port));
   figures.ms = double(now_ns() - begin) / 1e6;
   return figures;
 }
@@ -190,23 +251,39 @@ void Trainer::report(const StepFigures& figures, Log& log) {
   print_progress(figures, per_second);
 }
 
+/// "net: step 40  evaluation of 360 samples: loss 0.08312  accuracy 0.975".
+void Trainer::evaluate(int64_t step, std::optional<Log>& log) {
+  const StepFigures figures = means_of_evaluation(step);
+  if (!log) return;
+  evaluated_ = figures;
+  const int64_t samples = evaluation_->steps_per_epoch() * evaluation_->batch();
+  log->write_evaluation(figures, samples);
+  std::string others;
+  for (size_t f = 0; f < others_.size(); ++f) others += text("  %s %.5g", others_[f]->name, figures.others[f]);
+  fprintf(stderr, "%s: step %ld  evaluation of %ld samples: loss %.5f%s\n", rank_.executable.name, long(figures.step),
+          long(samples), figures.loss, others.c_str());
+}
+
 void Trainer::run() {
   states_.begin();
   std::optional<Log> log;
-  if (rank_.rank == 0) log.emplace(options_.log, done_);
+  if (rank_.rank == 0) log.emplace(options_.log, done_, rank_.executable.training->figures);
   for (int64_t number = done_; number < last_; ++number) {
     const StepFigures figures = step(number);
     if (log) report(figures, *log);
     if (is_due(number + 1)) write_checkpoint(rank_, options_, {number + 1, options_.shuffles, options_.shuffle_seed});
+    if (is_evaluated(number + 1)) evaluate(number + 1, log);
   }
+  if (done_ >= last_ && evaluation_) evaluate(last_, log);
   if (!log) return;
   if (ms_.empty()) return print_text(text("%s: all %ld steps are done\n", rank_.executable.name, long(last_)));
   std::vector<double> sorted = ms_;
   std::sort(sorted.begin(), sorted.end());
   const double median = sorted[sorted.size() / 2];
   if (options_.json)
-    print_text(text("{\"steps\": %ld, \"loss\": %s, \"step_ms\": %.4f, \"samples_per_s\": %.6g}\n", long(last_),
-                    number_json(last_loss_).c_str(), median, double(data_.batch()) * 1e3 / median));
+    print_text(text("{\"steps\": %ld, \"loss\": %s, \"step_ms\": %.4f, \"samples_per_s\": %.6g", long(last_),
+                    number_json(last_loss_).c_str(), median, double(data_.batch()) * 1e3 / median) +
+               (evaluated_ ? figures_json(*evaluated_, rank_.executable.training->figures, "eval_") : "") + "}\n");
   else
     print_text(text("%s: %ld steps, loss %.6g, %.3f ms a step in the median\n", rank_.executable.name, long(ms_.size()),
                     last_loss_, median));
@@ -221,6 +298,8 @@ void check_training(const Executable& executable, const Options& options) {
   if (options.serves) fail(kUsage, "--serve: a program either answers requests or trains");
   if (executable.training == nullptr)
     fail(kUsage, "--data, --steps and the like: this program does not train; its schedule has no section 'train'");
+  if (options.eval_every > 0 && options.eval_data.empty())
+    fail(kUsage, "--eval-every is about --eval-data NAME=FILE.npy, which is missing");
   if (options.data.empty()) fail(kUsage, "what is trained on is missing: --data NAME=FILE.npy");
   if (options.is_timed) fail(kUsage, "--iterations and --warmup: a training has --steps");
   if (!options.output_dir.empty())
@@ -228,7 +307,8 @@ void check_training(const Executable& executable, const Options& options) {
   if (options.steps > 0 && options.epochs > 0) fail(kUsage, "--steps and --epochs say the same: give one of them");
   if (!options.resume.empty() && !options.load_state.empty())
     fail(kUsage, "--resume and --load-state both say how states begin: give one of them");
-  TrainingData data(executable, options);
+  TrainingData data(executable, options, samples_of_training(options));
+  if (!options.eval_data.empty()) TrainingData(executable, options, samples_of_evaluation(options));
   if (!options.resume.empty()) read_checkpoint(executable, checkpoint_folder(options.resume));
 }
 

@@ -58,15 +58,15 @@ void TrainingData::Source::read(int64_t sample, int64_t to) {
   }
 }
 
-void TrainingData::open(const Port& port, const Options& options) {
-  const std::string& file = options.data.at(port.name);
+void TrainingData::open(const Port& port, const Samples& given_by) {
+  const std::string& file = given_by.files.at(port.name);
   Source& source = *sources_.emplace_back(std::make_unique<Source>(port, file));
   const std::vector<int64_t> wanted = file_shape(port), &given = source.header.shape;
   if (!port.layout.bounds.empty() || wanted.empty())
     fail(kWrongInput,
-         "--data %s=%s: '%s' is %s; an input of a training has a first dimension, of samples, and no length that a run "
+         "%s %s=%s: '%s' is %s; an input of a training has a first dimension, of samples, and no length that a run "
          "decides",
-         port.name, file.c_str(), port.name, port_shape_text(port).c_str());
+         given_by.flag, port.name, file.c_str(), port.name, port_shape_text(port).c_str());
   const bool is_rows = given.size() == wanted.size() && std::equal(given.begin() + 1, given.end(), wanted.begin() + 1);
   source.is_text = !is_rows && given.size() == 1 && wanted.size() == 2;
   if (!is_rows && !source.is_text)
@@ -92,19 +92,19 @@ void TrainingData::open(const Port& port, const Options& options) {
   source.batch.resize(size_t(port_bytes(port)));
 }
 
-TrainingData::TrainingData(const Executable& executable, const Options& options)
-    : shuffles_(options.shuffles), seed_(options.shuffle_seed) {
+TrainingData::TrainingData(const Executable& executable, const Options& options, const Samples& samples)
+    : shuffles_(samples.shuffles), seed_(samples.seed) {
   std::vector<std::string> names;
   for (const Port* port : distinct_ports(executable, &Program::inputs)) {
     if (is_state_input(executable, port->name)) continue;
     names.emplace_back(port->name);
-    if (options.data.contains(port->name))
-      open(*port, options);
+    if (samples.files.contains(port->name))
+      open(*port, samples);
     else if (!options.inputs.contains(port->name))
-      fail(kWrongInput, "input '%s' (%s, %s) is missing: --data %s=FILE.npy", port->name, dtype_name(port->dtype),
-           port_shape_text(*port).c_str(), port->name);
+      fail(kWrongInput, "input '%s' (%s, %s) is missing: %s %s=FILE.npy", port->name, dtype_name(port->dtype),
+           port_shape_text(*port).c_str(), samples.flag, port->name);
   }
-  for (const auto& [name, file] : options.data)
+  for (const auto& [name, file] : samples.files)
     if (std::find(names.begin(), names.end(), name) == names.end())
       fail(kWrongInput, "there is no input '%s'%s; there are: %s", name.c_str(), did_you_mean(name, names).c_str(),
            list_text(names).c_str());

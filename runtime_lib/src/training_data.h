@@ -16,11 +16,19 @@ namespace weft {
 /// applied until it leads back below `count`.
 int64_t shuffled(int64_t index, int64_t count, uint64_t seed, int64_t epoch);
 
+/// Which files hold the samples of inputs, as which flag says it, and their order.
+struct Samples {
+  const char* flag;
+  const std::map<std::string, std::string>& files;
+  bool shuffles = false;
+  uint64_t seed = 0;
+};
+
 class TrainingData {
  public:
-  /// Opens the files of --data. Throws Failure (wrong input) where one is missing or fits no input, where they have
-  /// different numbers of samples, or fewer than a batch.
-  TrainingData(const Executable& executable, const Options& options);
+  /// Opens the files; inputs without one are those of --input. Throws Failure (wrong input) where one is missing or
+  /// fits no input, where they have different numbers of samples, or fewer than a batch.
+  TrainingData(const Executable& executable, const Options& options, const Samples& samples);
 
   /// Batches of an epoch; samples that fill no batch are left out.
   int64_t steps_per_epoch() const { return samples_ / batch_; }
@@ -45,7 +53,7 @@ class TrainingData {
     int64_t samples() const;
     void read(int64_t sample, int64_t to);
   };
-  void open(const Port& port, const Options& options);
+  void open(const Port& port, const Samples& samples);
 
   std::vector<std::unique_ptr<Source>> sources_;
   int64_t samples_ = -1, batch_ = 0;

@@ -32,6 +32,15 @@ SPLITS = {
     "sliced_parameters": 'mesh: {dp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}, "w{i}": {dp: 0}, "w{i}.use": {dp: R}}\n',
     "tensor_parallel": "mesh: {dp: 2, tp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}, w1: {tp: 1}, b1: {tp: 0}, w2: {tp: 0}}\n",
 }
+ACCUMULATED = {
+    "micro_batches": ("", 4),
+    "micro_batches_of_slices": (SPLITS["data_parallel"], 2),
+    "micro_batches_of_sliced_parameters": (SPLITS["sliced_parameters"], 4),
+    "micro_batches_of_tensor_parallel": (SPLITS["tensor_parallel"], 2),
+}
+METRICS = "  metrics: {accuracy: {accuracy: {scores: scores, labels: labels}}, entropy: {cross_entropy: {scores: scores, labels: labels}}}\n"
+SPLITS["beside"] = SPLITS["data_parallel"] + 'transform: [{overlap: {ops: ["*.grad.sum"]}}]\n'
+SPLITS["gathered_ahead"] = SPLITS["sliced_parameters"] + 'transform: [{overlap: {ops: ["w*.gather"]}}]\n'
 STEPS, BROKEN_OFF = 40, 25
 SAMPLES = harness.ROOT / "samples" / "training"
 SMALL_GPT2 = ["--layers", "2", "--width", "32", "--heads", "2", "--vocab", "256", "--context", "64"]
@@ -48,10 +57,10 @@ def write_data(folder):
     np.save(folder / "nan.npy", x)
 
 
-def build(folder, name, split=""):
+def build(folder, name, split="", more=""):
     model, schedule = folder / "net.onnxtxt", folder / f"{name}.yaml"
     model.write_text(MODEL)
-    schedule.write_text("weft: 1\n" + split + TRAIN)
+    schedule.write_text("weft: 1\n" + split + TRAIN + more)
     status, _, err = harness.weft("compile", model, "--schedule", schedule, "-o", folder / name)
     return folder / name if harness.check(f"{name}/compiles", status == 0, err[-300:]) else None
 
@@ -92,9 +101,9 @@ def check_run(folder, program):
     return found
 
 
-def check_split(folder, name, split, wanted):
+def check_split(folder, name, split, wanted, more=""):
     """Several ranks take the same steps, and go on from what one rank has left."""
-    program = build(folder, name, split)
+    program = build(folder, name, split, more)
     if not program:
         return
     flags = ["--steps", STEPS, "--shuffle", "7", "--log", folder / f"{name}.jsonl"]
@@ -106,6 +115,39 @@ def check_split(folder, name, split, wanted):
     if harness.check(f"{name}/goes on from one rank's checkpoint", status == 0, f"exit {status}: {err[-300:]}"):
         error = np.abs(losses(folder / f"{name}.jsonl")[-1] / wanted[-1] - 1)
         harness.check(f"{name}/and gets to the same loss", error < 2e-5, error)
+
+
+def forward(folder, x, labels):
+    """Mean cross entropy and accuracy of a checkpoint's parameters."""
+    w1, b1, w2 = (np.load(folder / f"{name}.npy").astype(np.float64) for name in ("w1", "b1", "w2"))
+    scores = np.maximum(x @ w1 + b1, 0) @ w2
+    chosen = scores[np.arange(len(labels)), labels]
+    return (np.log(np.exp(scores).sum(1)) - chosen).mean(), (scores.argmax(1) == labels).mean()
+
+
+def check_evaluation(folder, name, split, more, wanted):
+    """Figures of an evaluation are those of the parameters behind the step, and the training goes on as without it."""
+    program = build(folder, name, split, METRICS + more)
+    if not program:
+        return
+    held_out = ["--eval-data", f"x={folder / 'x.npy'}", "--eval-data", f"labels={folder / 'labels.npy'}", "--eval-every", 20]
+    log, run = folder / f"{name}.jsonl", folder / f"{name}_run"
+    status, out, err = train(folder, program, "--steps", STEPS, "--shuffle", "7", "--log", log, "--checkpoint", run, "--every", 20,
+                             "--json", *held_out)
+    if not harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-300:]}"):
+        return
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    steps, means = [line for line in lines if "loss" in line], [line for line in lines if "eval_loss" in line]
+    error = np.abs(np.array([line["loss"] for line in steps]) / wanted - 1).max()
+    harness.check(f"{name}/losses of a training without it", error < 2e-5, error)
+    harness.check(f"{name}/a metric that is the loss", all(abs(line["entropy"] - line["loss"]) < 1e-6 for line in steps))
+    x, labels = np.load(folder / "x.npy")[:96], np.load(folder / "labels.npy")[:96]
+    harness.check(f"{name}/evaluates twice", [(line["step"], line["eval_samples"]) for line in means] == [(20, 96), (40, 96)], means)
+    for line in means:
+        loss, accuracy = forward(run / f"step-{line['step']:06}", x, labels)
+        harness.check(f"{name}/figures behind step {line['step']}",
+                      abs(line["eval_loss"] - loss) < 1e-5 and abs(line["eval_accuracy"] - accuracy) < 1e-6, (line, loss, accuracy))
+    harness.check(f"{name}/json has the last figures", json.loads(out).get("eval_loss") == means[-1]["eval_loss"], out)
 
 
 def check_infinite(folder):
@@ -164,6 +206,16 @@ def check_export(folder):
         del model.graph.initializer[:], trained.graph.initializer[:]
         harness.check(f"export/{name} changes nothing else", model.SerializeToString() == trained.SerializeToString())
         model.graph.initializer.extend(weights)
+    status, _, err = harness.weft("export", folder / "inside" / "net.onnx", folder / "evaluation_run", "--average", "-o",
+                                  folder / "average.onnx")
+    if harness.check("export/averages", status == 0, f"exit {status}: {err[-300:]}"):
+        found = {each.name: numpy_helper.to_array(each) for each in onnx.load(folder / "average.onnx").graph.initializer}
+        mean, steps = np.load(folder / "evaluation_run" / "step-000040" / "w1.average.npy"), ("w1", "w1.average")
+        early, late = (np.load(folder / "evaluation_run" / f"step-{step:06}" / "w1.npy") for step in (20, 40))
+        between = np.abs(mean - (early + late) / 2) <= np.abs(early - late) + 1e-3
+        harness.check("export/averages lie between what was", np.array_equal(found["w1"], mean) and between.all(), steps)
+    status, _, err = harness.weft("export", folder / "inside" / "net.onnx", folder / "pieces", "--average", "-o", folder / "no.onnx")
+    harness.check("export/no averages", status == 1 and "no average" in err, f"exit {status}: {err[-200:]}")
     status, _, err = harness.weft("export", folder / "net.onnxtxt", folder / "pieces", "-o", folder / "no.onnx")
     harness.check("export/text is refused", status == 3, f"exit {status}: {err[-200:]}")
     status, _, err = harness.weft("export", folder / "inside" / "net.onnx", folder, "-o", folder / "no.onnx")
@@ -179,6 +231,9 @@ def check_refusals(folder, program):
         "no checkpoint": (1, "no checkpoint", {}, ["--resume", folder]),
         "steps and epochs": (2, "give one of them", {}, ["--steps", "1", "--epochs", "1"]),
         "every without a checkpoint": (2, "--checkpoint DIR, which is missing", {}, ["--every", "2"]),
+        "evaluations without samples": (2, "--eval-data NAME=FILE.npy, which is missing", {}, ["--eval-every", "2"]),
+        "an evaluation of few samples": (1, "has 7 samples, a step takes 8", {}, [
+            "--eval-data", f"x={folder / 'few.npy'}", "--eval-data", f"labels={folder / 'few_labels.npy'}"]),
         "serve": (2, "either answers requests or trains", {}, ["--serve"]),
         "outputs": (2, "are in its --log", {}, ["--output-dir", folder]),
         "iterations": (2, "a training has --steps", {}, ["--iterations", "3"]),
@@ -219,6 +274,10 @@ if __name__ == "__main__":
     if WANTED is not None:
         for NAME, SPLIT in SPLITS.items():
             check_split(FOLDER, NAME, SPLIT, WANTED)
+        for NAME, (SPLIT, COUNT) in ACCUMULATED.items():
+            check_split(FOLDER, NAME, SPLIT, WANTED, f"  accumulate: {COUNT}\n")
+        check_evaluation(FOLDER, "evaluation", "", "  average: {decay: 0.8}\n", WANTED)
+        check_evaluation(FOLDER, "evaluation_in_parts", SPLITS["data_parallel"], "  accumulate: 2\n", WANTED)
         check_export(FOLDER)
         check_infinite(FOLDER)
         check_samples(FOLDER)

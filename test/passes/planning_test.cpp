@@ -35,7 +35,7 @@ TEST_CASE("planning: each step is reported, and printed if asked for") {
   const auto made = prepare(kMlp, kTwoStages, "");
   REQUIRE(made->ok());
   std::vector<PlanningReport> reports;
-  const auto plan = make_plan(*made->module, made->target, made->diags, {{"write-steps", "place-buffers"}}, reports);
+  const auto plan = make_plan(*made->module, made->target, made->diags, {{"write-steps", "cut-phases"}}, reports);
   REQUIRE(plan);
   REQUIRE(reports.size() == planning().size());
   size_t steps = 0;
@@ -44,7 +44,7 @@ TEST_CASE("planning: each step is reported, and printed if asked for") {
   for (size_t i = 0; i < reports.size(); ++i) {
     CHECK(reports[i].name == planning()[i].name);
     CHECK(reports[i].steps == steps);
-    CHECK(reports[i].printed.empty() == (reports[i].name != "write-steps" && reports[i].name != "place-buffers"));
+    CHECK(reports[i].printed.empty() == (reports[i].name != "write-steps" && reports[i].name != "cut-phases"));
   }
   CHECK(reports.front().printed.find("waits") == std::string::npos);
   CHECK(reports.front().printed.find("at 0 (start)") == std::string::npos);

@@ -17,6 +17,7 @@ class Recorder final : public RankSurface {
   Recorder(char* own, char* window, const char* image) : RankSurface(1, own, window, image) {}
   std::vector<std::string> calls = {};
 
+  bool evaluates() const override { return false; }
   void signal(const Signal& s, int i) override { note("signal", s.slot, i); }
   void wait(const Signal& s, int i) override { note("wait", s.slot, i); }
   void barrier(const Group& g) override { note("barrier", g.size()); }

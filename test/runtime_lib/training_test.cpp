@@ -18,7 +18,7 @@ constexpr Executable kProgram{.name = "fed", .programs = kPrograms};
 
 std::string refusal(const Options& options) {
   try {
-    TrainingData(kProgram, options);
+    TrainingData(kProgram, options, {"--data", options.data});
     return "";
   } catch (const Failure& failure) {
     return failure.text;
@@ -54,7 +54,7 @@ TEST_CASE("training: batches hold samples of all files in one order") {
   write_labels(folder / "l.npy", {0, 1, 2, 3, 4});
   Options options;
   options.data = {{"x", folder / "x.npy"}, {"labels", folder / "l.npy"}};
-  TrainingData data(kProgram, options);
+  TrainingData data(kProgram, options, {"--data", options.data});
   CHECK(data.steps_per_epoch() == 2);  // the fifth sample fills no batch
   for (const int64_t step : {0, 1, 2}) {
     const std::vector<WholeTensor> batch = data.batch_of(step);
@@ -65,8 +65,7 @@ TEST_CASE("training: batches hold samples of all files in one order") {
       CHECK(x[3 * i] == 3 * float(labels[i]));
     }
   }
-  options.shuffles = true, options.shuffle_seed = 9;
-  TrainingData shuffling(kProgram, options);
+  TrainingData shuffling(kProgram, options, {"--data", options.data, true, 9});
   for (int64_t step = 0; step < 6; ++step) {
     const std::vector<WholeTensor> batch = shuffling.batch_of(step);
     const auto* x = reinterpret_cast<const float*>(batch[0].elements);

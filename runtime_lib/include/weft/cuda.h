@@ -84,6 +84,7 @@ class Rank final : public RankSurface {
   /// The number of the invocation, in device memory: the last word of a random number's counter.
   const uint32_t* invocation_at() const { return invocation_; }
 
+  bool evaluates() const override;
   /// Without a group a signal is an event between streams of this rank, with one a flag in the window of every rank of
   /// the group.
   void signal(const Signal& signal, int i = 0) override;

@@ -70,6 +70,7 @@ class Rank final : public RankSurface {
   /// "node 'look' (Gather)": what a wrong index is told of.
   IndexCheck indices_of(const char* node, int layer = kNoLayer) const { return {&state_, node, layer}; }
 
+  bool evaluates() const override;
   void signal(const Signal& signal, int i = 0) override;
   void wait(const Signal& signal, int i = 0) override;
   void barrier(const Group& group) override;

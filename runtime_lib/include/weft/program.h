@@ -177,7 +177,8 @@ struct Generation {
 struct Training {
   const char* loss;
   const char* rate;
-  const char* norm = nullptr;  // of all gradients together
+  const char* norm = nullptr;                 // of all gradients together
+  std::span<const char* const> figures = {};  // others that are asked for
 };
 
 class Rank;

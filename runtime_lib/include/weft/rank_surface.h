@@ -34,6 +34,8 @@ class RankSurface {
   int index(const Group& group) const { return group.index(rank); }
   int coordinate(const Axis& axis) const { return axis.coordinate(rank); }
 
+  /// Whether this walk is an evaluation: of a training's steps only what figures are computed from.
+  virtual bool evaluates() const = 0;
   /// Runs `body` on the step's stream, which is one of `layer` where that is given. A body may loop and hold further
   /// steps of the same stream. What stands outside steps concerns all streams: each of them waits there for a predicate
   /// or trip count.

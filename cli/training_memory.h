@@ -1,0 +1,22 @@
+// What the memory of a training step is for.
+#pragma once
+#include <string>
+
+#include "passes/plan/memory_peak.h"
+
+namespace weftc {
+
+/// Bytes that are held at the peak of a memory, by what they are for.
+struct TrainingMemory {
+  int64_t parameters = 0, optimizer = 0, gradients = 0;
+  int64_t activations = 0;  // what forward makes and backward reads
+  int64_t others = 0;       // inputs, and what lives inside one of the phases
+
+  /// "parameters 3.2 MiB, optimizer 6.4 MiB, gradients 3.2 MiB, kept for the way back 12.0 MiB, others 1.0 MiB".
+  std::string text() const;
+  std::string json() const;
+};
+/// Of a Plan that trains.
+TrainingMemory training_memory(const Plan& plan, const MemoryPeak& peak);
+
+}  // namespace weftc

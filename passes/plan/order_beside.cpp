@@ -1,0 +1,111 @@
+// Orders collectives that run whole beside other steps, on the stream "comm".
+//
+//   compute   dw2 . dx1 . dw1 . update 2 . update 1        a collective waits for what stands in front of it,
+//                \       \     ^          ^                 and the first step that needs it for the collective
+//   comm          sum 2   sum 1
+//
+// One that could begin earlier, because its operands are there, is brought forward to where the step stands that waits
+// for the collective before it: so the next parameter is gathered while the one before is used, and not all at once.
+#include <algorithm>
+
+#include "passes/plan/plan_parts.h"
+#include "passes/plan/signal_writer.h"
+
+namespace weftc {
+
+namespace {
+
+/// The first step behind `at` that needs the one there and runs on the compute stream; `end` if none in front of it
+/// does.
+size_t first_reader(const std::vector<const Step*>& steps, size_t at, size_t end) {
+  for (size_t reader = at + 1; reader < end; ++reader)
+    if (!runs_beside(*steps[reader]) && touches_same(*steps[reader], *steps[at])) return reader;
+  return end;
+}
+
+class BesideOrder {
+ public:
+  explicit BesideOrder(Plan& plan) : writer_(plan), plan_(plan) {}
+
+  void order(std::vector<Step>& steps) {
+    if (std::none_of(steps.begin(), steps.end(), runs_beside)) return;
+    bring_forward(steps);
+    const std::vector<size_t> joins = joins_of(pointers_to(steps));
+    for (size_t s = 0; s < steps.size(); ++s)
+      if (runs_beside(steps[s])) wait_for_operands(steps, s);
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const bool is_last_before = next_beside(steps, s) == steps.size() || joins[next_beside(steps, s)] != joins[s];
+      if (runs_beside(steps[s]) && joins[s] < steps.size() && is_last_before)
+        first_leaf(steps[joins[s]])
+            .waits.push_back({writer_.done_signal(steps[s], {}, 1), writer_.once(), 0, Wait::Reason::Data, false});
+    }
+  }
+
+ private:
+  static size_t next_beside(const std::vector<Step>& steps, size_t at) {
+    for (size_t next = at + 1; next < steps.size(); ++next)
+      if (runs_beside(steps[next])) return next;
+    return steps.size();
+  }
+
+  static void bring_forward(std::vector<Step>& steps) {
+    size_t least = 0;  // where the step waits for the collective before this one
+    for (size_t s = 0; s < steps.size(); ++s) {
+      if (!runs_beside(steps[s])) continue;
+      size_t to = s;
+      while (to > least && !touches_same(steps[to - 1], steps[s])) --to;
+      std::rotate(steps.begin() + static_cast<long>(to), steps.begin() + static_cast<long>(s),
+                  steps.begin() + static_cast<long>(s) + 1);
+      least = first_reader(pointers_to(steps), to, steps.size());
+    }
+  }
+
+  /// What precedes it on the compute stream is done; of all its ranks, where it is a kernel that reads their windows.
+  void wait_for_operands(std::vector<Step>& steps, size_t at) {
+    const std::vector<int> axes = barrier_axes(plan_, steps[at]);
+    int count = 1;
+    if (Step* before = last_leaf(steps, at, kComputeStream, count))
+      steps[at].waits.push_back(
+          {writer_.done_signal(*before, axes, count), writer_.once(), 0, Wait::Reason::Data, !axes.empty()});
+  }
+
+  SignalWriter writer_;
+  Plan& plan_;
+};
+
+}  // namespace
+
+bool runs_beside(const Step& step) {
+  const bool is_meeting =
+      std::holds_alternative<CollectiveStep>(step.what) || std::holds_alternative<LaunchStep>(step.what);
+  return is_meeting && step.stream != kComputeStream;
+}
+
+bool touches_same(const Step& a, const Step& b) {
+  bool found = conflict(a, b);
+  for (const std::vector<Step>* body : bodies_of(a))
+    for_each_step(*body, [&](const Step& inner) { found |= conflict(inner, b); });
+  return found;
+}
+
+std::vector<const Step*> pointers_to(const std::vector<Step>& steps) {
+  std::vector<const Step*> pointers;
+  for (const Step& step : steps) pointers.push_back(&step);
+  return pointers;
+}
+
+std::vector<size_t> joins_of(const std::vector<const Step*>& steps) {
+  std::vector<size_t> joins(steps.size(), steps.size());
+  size_t before = steps.size();  // one on the stream is done when a later one is
+  for (size_t s = steps.size(); s-- > 0;) {
+    if (!runs_beside(*steps[s])) continue;
+    before = joins[s] = first_reader(steps, s, before);
+  }
+  return joins;
+}
+
+void order_beside(Plan& plan) {
+  for (Block& block : plan.blocks) BesideOrder(plan).order(block.steps);
+}
+
+}  // namespace weftc

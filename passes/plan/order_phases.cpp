@@ -1,0 +1,118 @@
+// The step order-phases of planning: the steps of a training stand in three parts, each of which needs nothing of those
+// behind it.
+//
+//   forward    what the loss and other figures are computed from; a kernel that makes a derivative beside a figure
+//   backward   what derivatives are computed from
+//   update     the next parameters and states
+//
+// An evaluation is the first part alone. In a loop over micro-batches the body is in such parts.
+#include <algorithm>
+#include <set>
+
+#include "passes/plan/plan_parts.h"
+
+namespace weftc {
+
+namespace {
+
+class PhaseOrder {
+ public:
+  explicit PhaseOrder(Plan& plan) : plan_(plan) {}
+
+  void order(std::vector<Step>& steps) {
+    const std::set<std::string> others = names_of_next_states();
+    for (const Port& output : plan_.outputs)
+      if (!others.contains(output.name)) needed_.insert(output.buffer.index);
+    mark(steps, Phase::Forward, [](const Step&) { return false; });
+    needed_.clear();
+    mark(steps, Phase::Backward, [&](const Step& step) { return is_of_derivatives(step); });
+    sort(steps);
+  }
+
+ private:
+  std::set<std::string> names_of_next_states() const {
+    std::set<std::string> names{plan_.training->rate, plan_.training->norm};
+    for (const StateSlot& state : plan_.states) names.insert(state.output);
+    return names;
+  }
+
+  bool is_of_derivatives(const Step& step) const {
+    return std::any_of(step.origins.begin(), step.origins.end(),
+                       [&](OriginId origin) { return plan_.origins[origin.index].phase != Phase::Update; });
+  }
+
+  /// Gives a phase to steps without one that are asked for, or make what those read. Each value is made by one step
+  /// that stands in front of its readers.
+  template <class IsAskedFor>
+  void mark(std::vector<Step>& steps, Phase phase, const IsAskedFor& is_asked_for) {
+    for (size_t i = steps.size(); i-- > 0;) {
+      Step& step = steps[i];
+      if (!bodies_of(step).empty()) {
+        mark_around(step, phase, is_asked_for);
+        continue;
+      }
+      if (step.phase != Phase::Update || !(is_asked_for(step) || makes_needed(step))) continue;
+      step.phase = phase;
+      need_operands(step);
+    }
+  }
+
+  /// Micro-batches have steps of several phases; any other step that holds others is whole.
+  template <class IsAskedFor>
+  void mark_around(Step& step, Phase phase, const IsAskedFor& is_asked_for) {
+    if (std::holds_alternative<ForStep>(step.what)) {
+      for (std::vector<Step>* body : bodies_of(step)) mark(*body, phase, is_asked_for);
+      return;
+    }
+    bool is_wanted = false, is_free = true;
+    const auto inside = [&](auto visit) {
+      visit(step);
+      for (std::vector<Step>* body : bodies_of(step)) for_each_step(*body, visit);
+    };
+    inside([&](Step& inner) {
+      is_wanted |= is_asked_for(inner) || makes_needed(inner);
+      is_free &= inner.phase == Phase::Update;
+    });
+    if (!is_wanted || !is_free) return;
+    inside([&](Step& inner) {
+      inner.phase = phase;
+      need_operands(inner);
+    });
+  }
+
+  bool makes_needed(const Step& step) const {
+    return std::any_of(step.accesses.begin(), step.accesses.end(),
+                       [&](const Access& access) { return access.write && needed_.contains(access.buffer.index); });
+  }
+
+  void need_operands(const Step& step) {
+    for (const Access& access : step.accesses)
+      if (!access.write) needed_.insert(access.buffer.index);
+  }
+
+  static void sort(std::vector<Step>& steps) {
+    for (Step& step : steps)
+      if (auto* loop = std::get_if<ForStep>(&step.what)) sort(loop->body);
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const Step& a, const Step& b) { return first_phase(a) < first_phase(b); });
+  }
+
+  Plan& plan_;
+  std::set<uint32_t> needed_;
+};
+
+}  // namespace
+
+Phase first_phase(const Step& step) {
+  Phase first = Phase::Update;
+  const auto visit = [&](const Step& inner) { first = std::min(first, inner.phase); };
+  visit(step);
+  for (const std::vector<Step>* body : bodies_of(step)) for_each_step(*body, visit);
+  return first;
+}
+
+void order_phases(PlanDraft& planning) {
+  if (planning.plan.training) PhaseOrder(planning.plan).order(planning.plan.blocks[0].steps);
+}
+
+}  // namespace weftc

@@ -1,0 +1,193 @@
+// accumulate: forward and backward run for one micro-batch after the other, gradients are added up, and the optimizer
+// runs once behind them (C6).
+//
+//   %dw = MatMul(%x, %dy)                      %dw = Chunk(%x, ...) {k = 4} { ... %dw = MatMul(%x, %dy) : P(sum) }
+//   %dw.sum = AllReduce(%dw)             ->    %dw.sum = AllReduce(%dw)
+//   %w.next = Sub(%w, %dw.sum)                 %w.next = Sub(%w, %dw.sum)
+//
+// Which ops are in the Chunk is found by typing all of them: what is not linear in a sum over the micro-batches stands
+// behind, with all that is computed from it. But what is computed from inputs alone stands in front: a number of valid
+// labels divides the gradient of each micro-batch. So a step is that of the whole batch, but for rounding.
+#include <algorithm>
+#include <set>
+
+#include "passes/transform/region.h"
+#include "passes/transform/transforms.h"
+
+namespace weftc {
+
+namespace {
+
+using Kind = AxisState::Kind;
+
+class MicroBatchOps {
+ public:
+  MicroBatchOps(const Module& module, std::map<ValueId, AxisState> seeds, int count)
+      : module_(module), graph_(module.graph), seeds_(std::move(seeds)), count_(count) {
+    for (OpId id : graph_.order()) note_states(id);
+  }
+
+  /// The ops typed in micro-batches; with a refusal where they cannot be.
+  ChunkTypes find() {
+    ChunkTypes typing = type();
+    while (!typing.refusal.empty() && typing.refused) {
+      if (!keep_counts_in_front(typing)) {
+        reasons_.emplace(typing.refused, typing.refusal);
+        if (!reads_sums(typing) && needs_whole_.empty()) needs_whole_ = typing.refusal;
+        keep_behind(typing.refused);
+      }
+      typing = type();
+    }
+    if (!typing.refusal.empty()) {
+      if (!needs_whole_.empty()) typing.refusal = needs_whole_;
+      return typing;
+    }
+    keep_out_what_needs_no_batch(typing);
+    typing = type();
+    if (typing.refusal.empty()) typing.refusal = why_not_left(typing);
+    return typing;
+  }
+
+ private:
+  void note_states(OpId id) {
+    const Op& op = graph_.op(id);
+    const bool is_of_state =
+        op.kind == OpKind::Input
+            ? is_state(module_, op.outputs[0])
+            : std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v && of_states_.contains(v); });
+    if (is_of_state) of_states_.insert(op.outputs.begin(), op.outputs.end());
+  }
+
+  bool is_inside(OpId id) const { return inside_.contains(id); }
+
+  /// All that computes and is not kept out, with the draws and index patterns that nothing else reads.
+  ChunkTypes type() {
+    inside_.clear();
+    std::vector<OpId> ops;
+    for (OpId id : graph_.order())
+      if (category(graph_.op(id)) != Category::Source && !outside_.contains(id)) inside_.insert(id);
+    for (OpId id : graph_.order()) {
+      if (category(graph_.op(id)) == Category::Source && is_made_inside(id)) inside_.insert(id);
+      if (is_inside(id)) ops.push_back(id);
+    }
+    return type_in_chunks(module_, graph_, ops, seeds_, count_);
+  }
+
+  bool is_made_inside(OpId id) const {
+    const Op& op = graph_.op(id);
+    return op.kind != OpKind::Input && op.kind != OpKind::Constant && has_readers_inside_only(op);
+  }
+
+  bool has_readers_inside_only(const Op& op) const {
+    return std::all_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) {
+      const auto& uses = graph_.value(v).uses;
+      return std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.op && is_inside(use.op); });
+    });
+  }
+
+  bool has_readers_inside(const Op& op) const {
+    return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) {
+      const auto& uses = graph_.value(v).uses;
+      return std::any_of(uses.begin(), uses.end(), [&](const Use& use) { return use.op && is_inside(use.op); });
+    });
+  }
+
+  int time_axis(const Op& op) const { return static_cast<int>(module_.mesh(graph_, op.place).size()); }
+
+  AxisState::Kind state_of(const ChunkTypes& typing, ValueId v) const {
+    const auto at = typing.inside.find(v);
+    return at == typing.inside.end() ? Kind::R : at->second[time_axis(graph_.producer_op(v))].kind;
+  }
+
+  bool reads_slices(const ChunkTypes& typing, OpId id) const {
+    const Op& op = graph_.op(id);
+    for (uint32_t i = 0; i < op.inputs.size(); ++i) {
+      const auto operand = typing.operands.find({id, i});
+      if (operand != typing.operands.end() && operand->second[time_axis(op)].is(Kind::S)) return true;
+    }
+    return false;
+  }
+
+  bool reads_sums(const ChunkTypes& typing) const {
+    const std::vector<ValueId>& operands = graph_.op(typing.refused).inputs;
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](ValueId v) { return v && state_of(typing, v) == Kind::P; });
+  }
+
+  /// Sums over the micro-batches that the refused op reads are made of all of the batch, if no parameter takes part.
+  bool keep_counts_in_front(const ChunkTypes& typing) {
+    bool any = false;
+    for (ValueId v : graph_.op(typing.refused).inputs)
+      if (v && state_of(typing, v) == Kind::P && !of_states_.contains(v)) keep_in_front(graph_.producer(v)), any = true;
+    return any;
+  }
+
+  void keep_in_front(OpId id) {
+    if (!outside_.insert(id).second) return;
+    for (ValueId v : graph_.op(id).inputs)
+      if (v) keep_in_front(graph_.producer(v));
+  }
+
+  void keep_behind(OpId id) {
+    if (!outside_.insert(id).second) return;
+    for (ValueId v : graph_.op(id).outputs)
+      for (const Use& use : graph_.value(v).uses)
+        if (use.op) keep_behind(use.op);
+  }
+
+  /// What is linear in sums is done once, behind; what is the same in all micro-batches and read outside too, in front.
+  void keep_out_what_needs_no_batch(const ChunkTypes& typing) {
+    std::vector<OpId> ops = typing.ops;
+    std::reverse(ops.begin(), ops.end());
+    for (OpId id : ops)
+      if (!reads_slices(typing, id) && !has_readers_inside(graph_.op(id))) inside_.erase(id), outside_.insert(id);
+    for (OpId id : typing.ops) {
+      const Op& op = graph_.op(id);
+      const bool is_same =
+          std::all_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return state_of(typing, v) == Kind::R; });
+      if (is_inside(id) && is_same && !has_readers_inside_only(op)) keep_in_front(id);
+    }
+  }
+
+  /// Parts of a value may leave as an output of the model; read by an op they would be all of the batch again.
+  std::string why_not_left(const ChunkTypes& typing) const {
+    for (ValueId v : plan_region(graph_, typing.ops).results) {
+      if (state_of(typing, v) != Kind::S) continue;
+      for (const Use& use : graph_.value(v).uses) {
+        if (!use.op || is_inside(use.op)) continue;
+        const auto reason = reasons_.find(use.op);
+        if (reason != reasons_.end()) return reason->second;
+        return format("'{}' reads '{}' of the whole batch", graph_.op(use.op).name, graph_.value(v).name);
+      }
+    }
+    return "";
+  }
+
+  const Module& module_;
+  const Graph& graph_;
+  const std::map<ValueId, AxisState> seeds_;
+  const int count_;
+  std::set<ValueId> of_states_;  // what parameters take part in
+  std::set<OpId> inside_, outside_;
+  std::map<OpId, std::string> reasons_;  // why an op cannot run in micro-batches
+  std::string needs_whole_;              // the first of them that is not about a sum
+};
+
+}  // namespace
+
+void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& diags) {
+  const int count = schedule.train->accumulate;
+  const Loc& loc = schedule.train->accumulate_loc;
+  std::map<ValueId, AxisState> seeds = batch_seeds(module, count);
+  if (seeds.empty()) return report_uncut(module.graph, count, loc, diags);
+  const ChunkTypes typing = MicroBatchOps(module, std::move(seeds), count).find();
+  if (!typing.refusal.empty()) {
+    diags.error("accumulate-reshard", loc, "the model cannot run in {} micro-batches: {}", count, typing.refusal);
+    return;
+  }
+  module.transforms.push_back({format("accumulate over {} micro-batches", count), loc});
+  const TransformId transform{static_cast<uint32_t>(module.transforms.size() - 1)};
+  make_chunk(module, typing, count, "micro_batches", Mechanism::Streams, transform);
+}
+
+}  // namespace weftc

@@ -1,0 +1,96 @@
+// accumulate: the step is that of the whole batch, and what is not linear in its gradients runs once behind.
+#include "test/scheduled.h"
+
+using namespace weftc;
+using namespace weftc::test;
+
+namespace {
+
+constexpr const char* kAccumulated = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[8, 6] x, int64[8] labels) => (float[8, 4] y)
+<float[6, 8] w1 = random(1, 0.5), float[8] b1 = random(2, 0.5), float[8, 4] w2 = random(3, 0.5)> {
+  [norm] n = Tanh(x) [fc1] h1 = MatMul(n, w1) [bias1] h2 = Add(h1, b1) [act] h = Gelu(h2) [fc2] y = MatMul(h, w2)
+})";
+constexpr const char* kAccumulatedLoss = "  loss: {cross_entropy: {scores: y, labels: labels, ignore: 0}}\n";
+
+std::string training(const std::string& rest, const std::string& optimizer = "momentum: {rate: 0.1}") {
+  return "weft: 1\n" + rest + "train:\n" + kAccumulatedLoss + "  optimizer: {" + optimizer + "}\n  clip: {norm: 0.1}\n";
+}
+
+const Op& chunk_of(const Module& module) {
+  for (const OpId id : module.graph.order())
+    if (module.graph.op(id).kind == OpKind::Chunk) return module.graph.op(id);
+  FAIL("there is no Chunk");
+  return module.graph.op(module.graph.first());
+}
+
+int count(const Graph& graph, OpKind kind) {
+  int found = 0;
+  for (const OpId id : graph.order()) found += graph.op(id).kind == kind;
+  return found;
+}
+
+/// The step as a whole on one rank, and in four micro-batches under the schedule; gives the latter.
+std::unique_ptr<Scheduled> check_step(const std::string& rest, const std::string& optimizer = "momentum: {rate: 0.1}") {
+  CAPTURE(rest);
+  const auto whole = prepare(kAccumulated, training("", optimizer), "apply-transforms");
+  auto parts = prepare(kAccumulated, training(rest, optimizer) + "  accumulate: 4\n", "apply-transforms");
+  REQUIRE_MESSAGE(whole->ok(), whole->diags.text());
+  REQUIRE_MESSAGE(parts->ok(), parts->diags.text());
+  const EvalResult one = evaluate(*whole->module, seeded_inputs(*whole->module));
+  const EvalResult several = evaluate(*parts->module, seeded_inputs(*parts->module));
+  REQUIRE(one.error.empty());
+  REQUIRE(several.error.empty());
+  for (size_t o = 0; o < one.outputs.size(); ++o)
+    for (int64_t i = 0; i < one.outputs[o].size(); ++i)
+      CHECK(several.outputs[o].at(i) == doctest::Approx(one.outputs[o].at(i)).epsilon(1e-4));
+  return parts;
+}
+
+std::string refusal(const std::string& model, const std::string& schedule) {
+  return prepare(model, schedule, "apply-transforms")->diags.text();
+}
+
+}  // namespace
+
+TEST_CASE("forward and backward run in micro-batches, the optimizer once") {
+  const auto made = check_step("");
+  const Graph& body = chunk_of(*made->module).regions[0];
+  CHECK(count(body, OpKind::MatMul) == 5);  // two forward; by both weights and by h
+  CHECK(count(body, OpKind::Sqrt) == 0);
+  CHECK(count(made->module->graph, OpKind::MatMul) == 0);
+}
+
+TEST_CASE("an optimizer that is linear in its gradients runs once, too") {
+  const auto made = check_step("", "sgd: {rate: 0.1}");
+  for (const auto& output : made->module->graph.outputs())
+    CHECK(made->module->graph.producer_op(output.value).kind != OpKind::Chunk);
+}
+
+TEST_CASE("gradients are summed over ranks once, behind the micro-batches") {
+  const auto made = check_step("mesh: {dp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}}\n");
+  CHECK(count(chunk_of(*made->module).regions[0], OpKind::AllReduce) == 0);
+  CHECK(count(made->module->graph, OpKind::AllReduce) >= 4);
+}
+
+TEST_CASE("activations are summed over ranks in each micro-batch") {
+  const auto made = check_step("mesh: {tp: 2}\nshard: {w1: {tp: 1}, b1: {tp: 0}, w2: {tp: 0}}\n");
+  CHECK(count(chunk_of(*made->module).regions[0], OpKind::AllReduce) == 1);
+}
+
+TEST_CASE("slices of parameters are gathered in each micro-batch") {
+  check_step("mesh: {dp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}, \"w{i}\": {dp: 0}, \"w{i}.use\": {dp: R}}\n");
+}
+
+TEST_CASE("micro-batches that do not divide the batch, and ops that read all of it, are refused") {
+  CHECK(refusal(kAccumulated, training("") + "  accumulate: 3\n").find("3 micro-batches do not divide") !=
+        std::string::npos);
+  constexpr const char* kContrast = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[8, 6] x) => (float[8, 8] y) <float[6, 6] w = random(1, 0.5)> {
+  [fc] h = MatMul(x, w) [turned] t = Transpose <perm = [1, 0]> (h) [pairs] y = MatMul(h, t) [sum] loss = ReduceMean <keepdims = 0> (y)
+})";
+  const std::string found =
+      refusal(kContrast, "weft: 1\ntrain: {loss: loss, optimizer: {sgd: {rate: 1}}, accumulate: 4}\n");
+  CHECK_MESSAGE(found.find("cannot run in 4 micro-batches") != std::string::npos, found);
+  CHECK_MESSAGE(found.find("'pairs'") != std::string::npos, found);
+}

@@ -125,8 +125,8 @@ static std::vector<LengthRelation> relate_gather(const OpView& op) {
 
 /// Zeros of the shape of the data, to which g is added at these tuples.
 static Term added_at(const Term& zeros, const Term& tuples, const Term& g, Builder& build) {
-  return {build,
-          build.op(OpKind::ScatterND, {zeros.value(), tuples.value(), g.value()}, {{"reduction", std::string("add")}})};
+  return {build, build.op(OpKind::ScatterND, {zeros.value(), tuples.value(), g.value()},
+                          {{"onto_zeros", int64_t{1}}, {"reduction", std::string("add")}})};
 }
 
 /// The looked-up dim goes in front of the others and back again.
@@ -245,7 +245,7 @@ static Derivatives gradient_of_gather_elements(const BackwardStep& s) {
   row[static_cast<size_t>(axis)] = 1;
   if (indices != row)
     return {Term(s.build, s.build.op(OpKind::ScatterElements, {s.zeros_like(0).value(), s.op.inputs[1], s.g.value()},
-                                     {{"axis", axis}, {"reduction", std::string("add")}}))};
+                                     {{"axis", axis}, {"onto_zeros", int64_t{1}}, {"reduction", std::string("add")}}))};
   const Term index = s.in(1), from_front = (index < 0).choose(index + static_cast<double>(count), index);
   const Term place = positions(s.build, index.dtype(), count, static_cast<int>(axis), static_cast<int>(data.size()));
   return {(place == from_front).choose(s.g, s.zero())};

@@ -184,7 +184,7 @@ static Derivatives gradient_of_max_pool(const BackwardStep& s) {
   const int64_t elements = element_count(dims), windows = element_count(s.g.dims());
   const Term zeros = s.zero().expand({elements}), tuples = s.out(1).reshape({windows, 1}), g = s.g.reshape({windows});
   return {Term(s.build, s.build.op(OpKind::ScatterND, {zeros.value(), tuples.value(), g.value()},
-                                   {{"reduction", std::string("add")}}))
+                                   {{"onto_zeros", int64_t{1}}, {"reduction", std::string("add")}}))
               .reshape(dims)};
 }
 

@@ -72,6 +72,14 @@ static bool infer_scatter_elements(const OpView& op, std::vector<TensorType>& re
   return are_indices_inside(op) && infer_same(op, results);
 }
 
+/// What is added to zeros may be a part of all updates: the result is then a part of the sum. A derivative says so; of
+/// other data it would be counted as often as there are parts.
+static bool adds_to_zeros(const OpView& op) { return op.op().integer_or("onto_zeros", 0) != 0; }
+
+static Factor::Role role_of_updates(const OpView& op) {
+  return adds_to_zeros(op) ? Factor::Role::Reduce : Factor::Role::Whole;
+}
+
 /// Factors: the dims of the data, then those of the updates that are not the data's.
 static FactorRule factors_scatter_elements(const OpView& op) {
   const Shape &data = op.type(0).shape, &updates = op.type(2).shape;
@@ -83,7 +91,7 @@ static FactorRule factors_scatter_elements(const OpView& op) {
     const bool shared = d != axis && data[d].bound == updates[d].bound;
     if (d != axis && !shared) rule.factors[d].role = Factor::Role::Whole;
     rule.inputs[1].push_back(shared ? d : static_cast<int>(rule.factors.size()));
-    if (!shared) rule.factors.push_back({updates[d].bound, Factor::Role::Whole, ReduceOp::Sum});
+    if (!shared) rule.factors.push_back({updates[d].bound, role_of_updates(op), ReduceOp::Sum});
   }
   rule.inputs[2] = rule.inputs[1];
   rule.outputs = {rule.inputs[0]};
@@ -126,13 +134,16 @@ const OpDef kScatterElements{
     .attrs = {{"axis", AttrType::Int, 0},
               {"reduction", AttrType::Text, "none"},
               {.name = "from_front", .type = AttrType::Int, .is_own = true},
-              {.name = "inside", .type = AttrType::Int, .is_own = true}},
+              {.name = "inside", .type = AttrType::Int, .is_own = true},
+              {.name = "onto_zeros", .type = AttrType::Int, .is_own = true}},
     .inputs = {3, 3},
     .category = Category::Index,
     .infer = infer_scatter_elements,
     .canonicalize = canonical_axis,
     .factors = factors_scatter_elements,
     .relate = relate_scatter_elements,
+    .linear = {{2}},
+    .is_linear = adds_to_zeros,
     .gradient = [](const BackwardStep& s) { return gradient_of_scatter(s, OpKind::GatherElements); },
     .eval = eval_scatter_elements,
     .takes_strings = true};
@@ -155,7 +166,7 @@ static bool infer_scatter_nd(const OpView& op, std::vector<TensorType>& results)
 }
 
 /// Factors: the dims of the data (addressed ones also pass: a rank applies what falls into its slice), then the dims of
-/// the indices, whole.
+/// the indices; a tuple is whole.
 static FactorRule factors_scatter_nd(const OpView& op) {
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
   const int ndim = static_cast<int>(data.size()), tuple = static_cast<int>(indices.back().bound);
@@ -164,8 +175,9 @@ static FactorRule factors_scatter_nd(const OpView& op) {
   for (int d = 0; d < ndim; ++d) rule.inputs[0].push_back(d);
   for (const Extent& extent : indices) {
     rule.inputs[1].push_back(static_cast<int>(rule.factors.size()));
-    rule.factors.push_back({extent.bound, Factor::Role::Whole, ReduceOp::Sum});
+    rule.factors.push_back({extent.bound, role_of_updates(op), ReduceOp::Sum});
   }
+  rule.factors.back().role = Factor::Role::Whole;
   rule.inputs[2].assign(rule.inputs[1].begin(), rule.inputs[1].end() - 1);
   for (int d = tuple; d < ndim; ++d) rule.inputs[2].push_back(d);
   rule.outputs = {rule.inputs[0]};
@@ -207,12 +219,16 @@ const OpDef kScatterND{
     .kind = OpKind::ScatterND,
     .name = "ScatterND",
     .onnx = {"ScatterND", 11},
-    .attrs = {{"reduction", AttrType::Text, "none"}, {.name = "inside", .type = AttrType::Int, .is_own = true}},
+    .attrs = {{"reduction", AttrType::Text, "none"},
+              {.name = "inside", .type = AttrType::Int, .is_own = true},
+              {.name = "onto_zeros", .type = AttrType::Int, .is_own = true}},
     .inputs = {3, 3},
     .category = Category::Index,
     .infer = infer_scatter_nd,
     .factors = factors_scatter_nd,
     .relate = relate_scatter_nd,
+    .linear = {{2}},
+    .is_linear = adds_to_zeros,
     .gradient = [](const BackwardStep& s) { return gradient_of_scatter(s, OpKind::GatherND); },
     .eval = eval_scatter_nd,
     .takes_strings = true};

@@ -205,7 +205,8 @@ struct ForStep {
   int trips;  // chunks
   std::vector<Step> body;
   Mechanism mechanism = Mechanism::Streams;
-  size_t forward = 0;  // of micro-batches of a training: so many steps of the body are what an evaluation needs
+  bool in_turn = false;  // on one stream: nothing of a chunk runs beside another one
+  size_t forward = 0;    // of micro-batches of a training: so many steps of the body are what an evaluation needs
 };
 struct IfStep {
   BufferId condition;

@@ -108,7 +108,7 @@ class LoopOrder {
   bool runs_on_two_streams(const ForStep& loop) const {
     const auto meets = [&](const Step& s) { return meets_ranks(plan_, s); };
     const std::vector<Step>& body = loop.body;
-    return loop.mechanism != Mechanism::Fused && loop.trips > 1 && std::all_of(body.begin(), body.end(), is_leaf) &&
+    return loop.mechanism != Mechanism::Fused && !loop.in_turn && loop.trips > 1 && std::all_of(body.begin(), body.end(), is_leaf) &&
            std::any_of(body.begin(), body.end(), meets) && !std::all_of(body.begin(), body.end(), meets);
   }
 

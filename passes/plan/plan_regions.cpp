@@ -30,6 +30,7 @@ void StepWriter::write_chunk(Scope& scope, const Op& op) {
   const bool pipeline = op.mechanism == Mechanism::Pipeline;
   Step step = new_step(op);
   ForStep loop{graph.time_axes.back().size, {}, op.mechanism};
+  loop.in_turn = op.integer_or("in_turn", 0) != 0;
   Scope body(graph, loop.body);
   body.staged = pipeline;
   for (size_t i = 0; i < op.inputs.size(); ++i) body[graph.inputs()[i]] = scope[op.inputs[i]];

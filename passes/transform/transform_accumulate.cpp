@@ -187,7 +187,8 @@ void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& d
   }
   module.transforms.push_back({format("accumulate over {} micro-batches", count), loc});
   const TransformId transform{static_cast<uint32_t>(module.transforms.size() - 1)};
-  make_chunk(module, typing, count, "micro_batches", Mechanism::Streams, transform);
+  const OpId chunk = make_chunk(module, typing, count, "micro_batches", Mechanism::Streams, transform);
+  module.graph.edit(chunk).attrs.push_back({"in_turn", int64_t{1}});
 }
 
 }  // namespace weftc

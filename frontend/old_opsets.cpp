@@ -112,8 +112,9 @@ bool gemm(OldNode& old) {
   return true;
 }
 
-/// Statistics are those of the operands with is_test, which inference has.
+/// Statistics are those of the operands with is_test, which inference has. A training has said so in the new form.
 bool batch_normalization(OldNode& old) {
+  if (old.find("training_mode")) return true;
   const bool trains = old.find("is_test") ? !old.integer("is_test", 0) : old.node().outputs.size() > 1;
   if (trains)
     return old.fail("batch-normalization-mode-unsupported", "is_test is 0, which updates statistics: not supported");

@@ -2,6 +2,7 @@
 // importer reads. Plain data, so that protobuf stays inside one file.
 #pragma once
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -152,7 +153,7 @@ struct OnnxModel {
   std::string producer;
   std::map<std::string, int64_t> opsets;  // domain to version
   OnnxGraph graph;
-  std::vector<OnnxTensor> parameters;  // initialisers that are trained: inputs of the graph now
+  std::deque<OnnxTensor> parameters;  // initialisers that a training changes: inputs of the graph now
   std::vector<OnnxFunction> functions;
   std::vector<OnnxConfiguration> configurations;
   std::vector<std::string> lines;  // of a text model

@@ -123,10 +123,11 @@ bool goes_with_training(const Schedule& schedule, Diags& diags) {
   return diags.ok();
 }
 
-/// The model with functions in place of their calls; with `train:`, as a training step.
+/// The model with functions in place of their calls; with `train:`, as a training step, which is written around a model
+/// without calls and makes new ones.
 bool write_out_functions(OnnxModel& model, const Schedule* schedule, std::optional<WrittenStep>& step, Diags& diags) {
   if (!schedule || !schedule->train) return inline_functions(model, diags);
-  if (!goes_with_training(*schedule, diags)) return false;
+  if (!goes_with_training(*schedule, diags) || !inline_functions(model, diags)) return false;
   step = write_training_step(model, *schedule->train, diags);
   if (!step || !inline_functions(model, diags)) return false;
   sort_nodes(model.graph);

@@ -18,6 +18,7 @@ class TrainReader {
   void groups(const YamlNode& node);
   void clip(const YamlNode& node);
   void average(const YamlNode& node);
+  void mode(const YamlNode& node);
   FunctionCall call(const YamlNode& node, const std::string& what);
   std::optional<FunctionCall::Argument> argument(const YamlNode& key, const YamlNode& value);
   std::vector<ParameterMatch> matches(const YamlNode& node, const std::string& what);
@@ -138,6 +139,11 @@ void TrainReader::average(const YamlNode& node) {
   values_.keys(node, "average", {{"decay", decay, true}});
 }
 
+void TrainReader::mode(const YamlNode& node) {
+  const std::optional<size_t> chosen = values_.choice(node, "mode", {"train", "eval"});
+  if (chosen) request_.mode = *chosen == 0 ? TrainMode::Train : TrainMode::Eval;
+}
+
 TrainRequest TrainReader::read(const YamlNode& node) {
   request_.loc = node.loc;
   const auto inputs = [&](const YamlNode& n) {
@@ -157,6 +163,7 @@ TrainRequest TrainReader::read(const YamlNode& node) {
                {{"loss", [&](const YamlNode& n) { loss(n); }, true},
                 {"optimizer", [&](const YamlNode& n) { request_.optimizer = call(n, "optimizer"); }, true},
                 {"inputs", inputs},
+                {"mode", [&](const YamlNode& n) { mode(n); }},
                 {"parameters", parameters},
                 {"frozen", [&](const YamlNode& n) { request_.frozen = matches(n, "frozen"); }},
                 {"rate", [&](const YamlNode& n) { rate(n); }},

@@ -9,6 +9,7 @@
 #include "frontend/onnx_text.h"
 #include "frontend/sort_nodes.h"
 #include "frontend/training_functions.h"
+#include "frontend/training_mode.h"
 #include "ir/base/contains.h"
 #include "ir/name_pattern.h"
 
@@ -72,6 +73,8 @@ class TrainingStep {
                std::unordered_set<size_t>& used) const;
   bool check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used);
   bool group_attrs();
+  std::vector<const OnnxTensor*> bind(const std::unordered_set<std::string>& names);
+  bool carry_statistics();
   void bind_parameters();
   void write_gradient();
   void write_clip();
@@ -428,18 +431,37 @@ TrainedState& TrainingStep::add_state(const std::string& name, const std::string
   return states_.emplace_back(TrainedState{name, next, nullptr, ""});
 }
 
-/// Initialisers become inputs.
+/// Initialisers become inputs; gives them in the order of the model.
+std::vector<const OnnxTensor*> TrainingStep::bind(const std::unordered_set<std::string>& names) {
+  std::vector<OnnxTensor> kept;
+  std::vector<const OnnxTensor*> bound;
+  for (OnnxTensor& tensor : model_.graph.initialisers)
+    if (names.contains(tensor.name))
+      bound.push_back(&model_.parameters.emplace_back(std::move(tensor)));
+    else
+      kept.push_back(std::move(tensor));
+  model_.graph.initialisers = std::move(kept);
+  // Files of old versions list initialisers among the inputs.
+  std::erase_if(model_.graph.inputs, [&](const OnnxValue& input) { return names.contains(input.name); });
+  return bound;
+}
+
+/// What follows the batches without a derivative; false after reporting.
+bool TrainingStep::carry_statistics() {
+  const std::optional<RunningStatistics> statistics = put_into_training_form(model_, request_, diags_);
+  if (!statistics) return false;
+  std::unordered_set<std::string> names;
+  for (const auto& [name, next] : *statistics) names.insert(name);
+  for (const OnnxTensor* tensor : bind(names))
+    add_state(tensor->name, statistics->at(tensor->name), tensor->element_type, tensor->dims).first = tensor;
+  return true;
+}
+
 void TrainingStep::bind_parameters() {
   std::unordered_set<std::string> names;
   for (const Parameter& parameter : parameters_) names.insert(parameter.tensor->name);
-  std::vector<OnnxTensor> kept;
-  model_.parameters.reserve(parameters_.size());
-  for (OnnxTensor& tensor : model_.graph.initialisers)
-    (names.contains(tensor.name) ? model_.parameters : kept).push_back(std::move(tensor));
-  model_.graph.initialisers = std::move(kept);
-  for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].tensor = &model_.parameters[i];
-  // Files of old versions list initialisers among the inputs.
-  std::erase_if(model_.graph.inputs, [&](const OnnxValue& input) { return names.contains(input.name); });
+  const std::vector<const OnnxTensor*> bound = bind(names);
+  for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].tensor = bound[i];
 }
 
 void TrainingStep::write_gradient() {
@@ -558,7 +580,7 @@ std::optional<WrittenStep> TrainingStep::run() {
   std::optional<OnnxModel> known = read_onnx_functions("the functions for training", kTrainingFunctions, diags_);
   if (!known) return {};
   take_functions(std::move(*known));
-  if (!declare_inputs() || !write_loss() || !write_metrics()) return {};
+  if (!carry_statistics() || !declare_inputs() || !write_loss() || !write_metrics()) return {};
   optimizer_ = function(request_.optimizer, "optimizer", "");
   if (!optimizer_) return {};
   if (optimizer_->inputs.size() < 4 || optimizer_->outputs.size() + 3 != optimizer_->inputs.size()) {

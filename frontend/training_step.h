@@ -24,8 +24,8 @@ struct WrittenStep {
   std::vector<TrainedState> states;
 };
 
-/// Writes the step into the model, whose outputs are then the loss, what else is asked for, and the next value of each
-/// state. Functions are called, not yet inlined. Nothing after reporting.
+/// Writes the step into a model without calls of functions. Its outputs are then the loss, what else is asked for, and
+/// the next value of each state; functions of the step are called, not yet inlined. Nothing after reporting.
 std::optional<WrittenStep> write_training_step(OnnxModel& model, const TrainRequest& request, Diags& diags);
 
 }  // namespace weftc

@@ -177,6 +177,8 @@ struct MetricRequest {
   FunctionCall call;
   Loc loc;
 };
+/// Whether the nodes whose forms for training and for inference differ get the one for training or stay as they are.
+enum class TrainMode : uint8_t { Train, Eval };
 /// `train:`: what makes a training step of a model.
 struct TrainRequest {
   std::string loss;  // a value of the model; empty: what `loss_call` gives
@@ -187,6 +189,7 @@ struct TrainRequest {
   std::vector<InputRequest> inputs;
   std::vector<MetricRequest> metrics;
   std::optional<double> clip_norm, average_decay;
+  std::optional<TrainMode> mode;  // none: Train, with a warning where the file has the other form
   int accumulate = 1;  // micro-batches a step
   Loc loc, loss_loc, accumulate_loc;
 };

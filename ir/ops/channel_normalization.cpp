@@ -63,15 +63,17 @@ std::vector<ValueId> train_batch_normalization(Builder& build, const OpView& op)
   axes.insert(axes.begin(), 0);
   const ValueId x = build.cast(in[0], stash);
   const auto channels = [&](int i) { return over_channels(build, build.cast(in[i], stash), ndim); };
-  const ValueId y = add(build, multiply(build, standardize(build, x, axes, epsilon), channels(1)), channels(2));
+  // Both statistics once, for y and for the running ones: of a sliced batch each is an all-reduce.
   const ValueId center = mean(build, x, axes, true), deviation = subtract(build, x, center);
-  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, false);
+  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
+  const ValueId root = build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)});
+  const ValueId y = add(build, multiply(build, divide(build, deviation, root), channels(1)), channels(2));
   const auto updated = [&](int i, ValueId own) {
     const ValueId kept = with_scalar(build, OpKind::Mul, in[i], momentum);
-    return add(build, kept, with_scalar(build, OpKind::Mul, build.cast(own, running), 1 - momentum));
+    const ValueId flat = build.cast(build.reshape(own, build.dims(in[i])), running);
+    return add(build, kept, with_scalar(build, OpKind::Mul, flat, 1 - momentum));
   };
-  const ValueId flat = build.reshape(center, build.dims(in[3]));
-  return {build.cast(y, dtype), updated(3, flat), updated(4, variance)};
+  return {build.cast(y, dtype), updated(3, center), updated(4, variance)};
 }
 
 /// x * s + t with s = scale / sqrt(variance + epsilon), t = bias - mean * s: all of s and t is over the channels only.

@@ -14,7 +14,8 @@ namespace {
 std::set<std::string> states_of(const std::string& initializers, const std::string& body) {
   const std::string model = "<ir_version: 10, opset_import: [\"\" : 18]>\nm (float[1, 2, 4, 4] x) => (float y) <" +
                             initializers + "> {" + body + " y = ReduceMean<keepdims = 0>(z) }";
-  const auto made = prepare(model, "weft: 1\ntrain: {loss: y, optimizer: {sgd: {rate: 0.1}}}", "decompose");
+  const std::string train = "weft: 1\ntrain: {loss: y, mode: eval, optimizer: {sgd: {rate: 0.1}}}";
+  const auto made = prepare(model, train, "decompose");
   INFO(made->diags.text());
   REQUIRE(made->ok());
   std::set<std::string> names;

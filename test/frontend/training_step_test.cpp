@@ -119,6 +119,7 @@ TEST_CASE("mistakes in a training") {
   CHECK(first_id(kLoss + kSgd + "state: {x: scores}\n") == "train-with-unsupported");
   CHECK(first_id(kLoss + kSgd) == "");
   CHECK(first_id(kLoss) == "missing-key");
+  CHECK(first_id(kLoss + kSgd + "  mode: eval\n") == "");
   CHECK(first_id("  loss: nothing\n" + kSgd) == "train-name");
   CHECK(first_id("  loss: scores\n" + kSgd) == "train-loss-type");
   CHECK(first_id("  loss: {entropy: {scores: scores}}\n" + kSgd) == "train-function");

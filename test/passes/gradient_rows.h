@@ -128,6 +128,8 @@ constexpr GradientRow kGradientRows[] = {
     // Reductions, scans and what normalizes
     {"BatchNormalization", "x[2, 3, $a], w[3], v[3], u[3], t[3]",
      "e = Exp(t) z = BatchNormalization<epsilon = 0.1>(x, w, v, u, e)"},
+    {"BatchNormalization", "x[2, 3, $a], w[3], v[3], double u[3], double t[3]",
+     "z, p, q = BatchNormalization<epsilon = 0.1, training_mode = 1>(x, w, v, u, t)"},
     {"CumProd", "x[$a, $b]", "z = CumProd<exclusive = $(0|1), reverse = $(0|1)>(x, $(zero_s|one_s))"},
     {"CumSum", "x[$a, $b]", "z = CumSum<exclusive = $(0|1), reverse = $(0|1)>(x, $(zero_s|one_s))"},
     {"EmbedLayerNormalization", "w[3, 4], v[2, 4], u[3, 4], x[4], t[4]",

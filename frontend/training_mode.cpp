@@ -1,0 +1,138 @@
+#include "frontend/training_mode.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace weftc {
+
+namespace {
+
+class TrainingForm {
+ public:
+  TrainingForm(OnnxModel& model, const TrainRequest& request, Diags& diags)
+      : model_(model), request_(request), diags_(diags) {}
+  std::optional<RunningStatistics> run();
+
+ private:
+  void change(std::vector<OnnxNode>& nodes, bool is_subgraph);
+  void change_dropout(OnnxNode& node);
+  void change_normalization(OnnxNode& node, const Loc& loc);
+  void carry(OnnxNode& node, size_t operand, const Loc& loc);
+  std::string original(std::string name) const;
+  void warn_of_export() const;
+
+  OnnxModel& model_;
+  const TrainRequest& request_;
+  Diags& diags_;
+  std::unordered_set<std::string> initialisers_;
+  std::unordered_map<std::string, std::string> copied_;  // by the result of an Identity, its operand
+  RunningStatistics statistics_;
+  std::optional<Loc> inferring_;  // the first normalisation that had the form for inference
+  bool has_dropout_ = false;
+  int index_ = 0;  // of the next node, those of subgraphs counted
+};
+
+bool has_training_form(const OnnxNode& node) {
+  const OnnxAttr* mode = node.find("training_mode");
+  return mode && mode->integer;
+}
+
+/// Records read the attribute at every opset; `is_test` is what opsets up to 6 have in its place.
+void set_training_form(OnnxNode& node) {
+  std::erase_if(node.attrs,
+                [](const OnnxAttr& attr) { return attr.name == "training_mode" || attr.name == "is_test"; });
+  OnnxAttr& mode = node.attrs.emplace_back();
+  mode.name = "training_mode", mode.integer = 1;
+}
+
+/// The operand that says the mode since opset 12 gives way to the attribute.
+void TrainingForm::change_dropout(OnnxNode& node) {
+  node.inputs.resize(std::min<size_t>(node.inputs.size(), 2));
+  set_training_form(node);
+  has_dropout_ = true;
+}
+
+/// What a chain of Identity copies: exporters read initialisers through them. A damaged file may have a cycle of them.
+std::string TrainingForm::original(std::string name) const {
+  auto at = copied_.find(name);
+  for (size_t i = 0; i < copied_.size() && at != copied_.end(); ++i) {
+    name = at->second;
+    at = copied_.find(name);
+  }
+  return name;
+}
+
+/// The statistic that the operand is becomes a state, whose next value is the result three places before.
+void TrainingForm::carry(OnnxNode& node, size_t operand, const Loc& loc) {
+  const std::string name = original(node.inputs[operand]);
+  if (!initialisers_.contains(name)) {
+    diags_.error("train-statistics-computed-unsupported", loc,
+                 "its running statistics '{}' are no initializer, so that they cannot follow the batches; "
+                 "'mode: eval' leaves them as they are",
+                 printable(node.inputs[operand]));
+    return;
+  }
+  std::string& next = node.outputs[operand - 2];
+  if (next.empty()) next = name + ".next";
+  if (!statistics_.emplace(name, next).second)
+    diags_.error("train-statistics-shared-unsupported", loc,
+                 "its running statistics '{}' are those of another BatchNormalization as well; exporters write equal "
+                 "tensors once unless they export for training",
+                 printable(name));
+}
+
+void TrainingForm::change_normalization(OnnxNode& node, const Loc& loc) {
+  if (node.inputs.size() != 5) return;  // the importer reports it
+  if (!has_training_form(node) && !inferring_) inferring_ = loc;
+  set_training_form(node);
+  node.outputs.resize(3);  // opsets up to 13 declare two more, which say nothing new
+  for (const size_t operand : {3, 4}) carry(node, operand, loc);
+}
+
+void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
+  for (OnnxNode& node : nodes) {
+    const Loc loc = model_.loc(node, index_++);
+    for (OnnxAttr& attr : node.attrs)
+      for (OnnxGraph& graph : attr.graphs) change(graph.nodes, true);
+    if (!node.domain.empty()) continue;
+    if (node.op_type == "Dropout") change_dropout(node);
+    if (node.op_type != "BatchNormalization") continue;
+    if (is_subgraph)
+      diags_.error("train-statistics-subgraph-unsupported", loc,
+                   "the running statistics of a BatchNormalization in a subgraph cannot follow the batches yet; "
+                   "'mode: eval' leaves them as they are");
+    else
+      change_normalization(node, loc);
+  }
+}
+
+/// Who asks for a mode knows what the file is.
+void TrainingForm::warn_of_export() const {
+  if (request_.mode || !inferring_ || has_dropout_) return;
+  diags_.warning("train-eval-export", *inferring_,
+                 "the file has the form for inference, in which exporters leave Dropout out; its BatchNormalization "
+                 "nodes use the batch now; 'mode: train' in 'train:' says that this is meant, 'mode: eval' that they "
+                 "keep their statistics");
+}
+
+std::optional<RunningStatistics> TrainingForm::run() {
+  for (const OnnxTensor& tensor : model_.graph.initialisers) initialisers_.insert(tensor.name);
+  for (const OnnxNode& node : model_.graph.nodes)
+    if (node.domain.empty() && node.op_type == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1)
+      copied_.emplace(node.outputs[0], node.inputs[0]);
+  const int errors = diags_.errors();
+  change(model_.graph.nodes, false);
+  if (diags_.errors() > errors) return {};
+  warn_of_export();
+  return statistics_;
+}
+
+}  // namespace
+
+std::optional<RunningStatistics> put_into_training_form(OnnxModel& model, const TrainRequest& request, Diags& diags) {
+  if (request.mode == TrainMode::Eval) return RunningStatistics{};
+  return TrainingForm(model, request, diags).run();
+}
+
+}  // namespace weftc

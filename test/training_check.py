@@ -12,8 +12,9 @@ from exported_anew import exported_anew
 
 TRAINING = pathlib.Path(__file__).resolve().parent / "training"
 STORED = TRAINING / "stored"
-# One with its loss in the file, one with experts, one of the older exporter and with a loop, one of convolutions.
-DEFAULT = ("bert", "experts", "gru", "unet")
+# One with its loss in the file, one with experts, one of the older exporter and with a loop, one of convolutions, one whose
+# batch norms use the batch.
+DEFAULT = ("bert", "experts", "gru", "unet", "batch_norm")
 LOOKED_AT = (1, 2, 3, 10, 25, 50)  # the numbers of the steps
 BETA1 = 0.9
 OPTIMIZER = f"{{adamw: {{rate: 3e-3, betas: [{BETA1}, 0.95], epsilon: 1e-8, weight_decay: 0.1}}}}"
@@ -82,6 +83,14 @@ def check_losses(name, reference, losses):
     print(f"{name}: losses within {max(errors.values()):.1e}, PyTorch's within {noise:.1e}")
 
 
+def check_statistics(name, reference, states):
+    """Running statistics behind the last step."""
+    wanted = parts(reference, "statistics")
+    for statistic, array in wanted.items():
+        error = harness.relative_error(np.load(states / f"{statistic}.npy"), array)
+        harness.check(f"{name}/{statistic}", error <= LOSS_TOLERANCE, f"relative error {error:.1e}")
+
+
 def check_network(model):
     name, folder = model.stem, harness.scratch(f"training/{model.stem}")
     reference = dict(np.load(model.with_suffix(".npz")))
@@ -96,6 +105,7 @@ def check_network(model):
         done = step
     check_gradients(name, reference, folder / "states1")
     check_losses(name, reference, losses)
+    check_statistics(name, reference, folder / f"states{done}")
     check_at_once(name, program, data, losses, folder)
 
 

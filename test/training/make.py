@@ -10,7 +10,9 @@ shapes. NAME.npz holds what test/training_check.py compares with:
     largest     the largest of all gradients
     noise       the largest distance of PyTorch's gradients with 32 bits from those, as a part of each tensor's largest
     losses, losses64  the loss before each of STEPS steps of AdamW, with 32 bits and with 64, the batches in turn
-    loss        the entries of a schedule's `train:` that say what the loss is
+    statistics/S  the running statistic S behind these steps, where batch norms use the batch, unless 32 bits change it: AdamW
+                moves by chance a bias that the next norm takes off again, as its derivative is rounding
+    loss        the entries of a schedule's `train:` that say what the loss is, and the mode
 """
 
 import dataclasses
@@ -245,6 +247,19 @@ class ResNet(nn.Module):
         return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.layers(x), 1), 1))
 
 
+class NormedConvolutions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(CHANNELS, 6, 3, padding=1, bias=False), nn.Conv2d(6, 10, 3, 2, bias=False)
+        self.bn1, self.bn2 = nn.BatchNorm2d(6), nn.BatchNorm2d(10, momentum=0.3)
+        self.fc = nn.Linear(10, CLASSES)
+        draw_statistics(self)
+
+    def forward(self, image):
+        x = F.relu(self.bn1(self.conv1(image)))
+        return self.fc(F.relu(self.bn2(self.conv2(x))).mean(dim=(2, 3)))
+
+
 class InvertedBlock(nn.Module):
     """Widens, filters each channel, weighs the channels, narrows."""
 
@@ -365,6 +380,7 @@ class Network:
     train: str         # the same as entries of `train:`
     labels: str = ""   # the input that the loss reads
     reads_labels: bool = False  # the model reads it, too
+    uses_batch: bool = False  # batch norms are trained with the statistics of the batch
     exporter: dict = dataclasses.field(default_factory=dict)
 
 
@@ -381,8 +397,10 @@ NETWORKS = {
     "llama_whole": language_model(lambda: Decoder(GatedLayers), **WHOLE_OPS),
     "experts": language_model(lambda: Decoder(Experts)),
     "bert": Network(Bert, draw_masked, lambda loss: loss, "loss: scores"),
-    "resnet": Network(ResNet, draw_classes, F.cross_entropy, CLASSES_OF, "labels"),
-    "mobilenet": Network(MobileNet, draw_classes, F.cross_entropy, CLASSES_OF, "labels"),
+    "resnet": Network(ResNet, draw_classes, F.cross_entropy, f"{CLASSES_OF}\nmode: eval", "labels"),
+    "mobilenet": Network(MobileNet, draw_classes, F.cross_entropy, f"{CLASSES_OF}\nmode: train", "labels", uses_batch=True),
+    "batch_norm": Network(NormedConvolutions, draw_classes, F.cross_entropy, CLASSES_OF, "labels", uses_batch=True,
+                          exporter={**OLDER, "training": torch.onnx.TrainingMode.TRAINING}),
     "unet": Network(UNet, draw_pictures, F.mse_loss, SQUARES, "target"),
     "lstm": language_model(lambda: Recurrent(nn.LSTM)),
     "gru": language_model(lambda: Recurrent(nn.GRU), **OLDER),
@@ -390,10 +408,10 @@ NETWORKS = {
 
 
 def made(name, dtype=torch.float32):
-    """The network with the same weights each time; batch norms with the statistics that they have. No two of its parameters
-    are alike: the older exporter writes those once, and training would tie them."""
+    """The network with the same weights each time. No two of its parameters are alike: the older exporter writes those once,
+    and training would tie them."""
     torch.manual_seed(1)
-    model = NETWORKS[name].build().eval()
+    model = NETWORKS[name].build().train(NETWORKS[name].uses_batch)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1:
@@ -423,7 +441,8 @@ def gradients_of(name, data, dtype):
     return {each: parameter.grad.double().numpy() for each, parameter in model.named_parameters()}
 
 
-def losses_of(name, data, dtype):
+def trained(name, data, dtype):
+    """The network behind all steps, and the loss before each."""
     model, losses = made(name, dtype), []
     optimizer = torch.optim.AdamW(model.parameters(), **ADAMW)
     for step in range(STEPS):
@@ -432,7 +451,24 @@ def losses_of(name, data, dtype):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return np.array(losses)
+    return model, np.array(losses)
+
+
+def statistics_of(name, data, model):
+    """What a trained network's batch norms have, their variances as ONNX has them: of the values of a batch, where PyTorch's
+    are estimates for all values, larger by n / (n - 1)."""
+    before, found = made(name, torch.float64), {}
+    norms = {each: layer for each, layer in before.named_modules() if isinstance(layer, nn.BatchNorm2d)}
+    first = {each: layer.running_var.clone() for each, layer in norms.items()}
+    counts = {}
+    for each, layer in norms.items():
+        layer.register_forward_hook(lambda layer, inputs, _, each=each: counts.update({each: inputs[0][:, 0].numel()}))
+    loss_of(name, before, batch_of(data, 0, torch.float64))
+    for each, layer in norms.items():
+        last, kept = model.get_submodule(each), (1 - layer.momentum) ** STEPS * first[each]
+        found[f"{each}.running_mean"] = last.running_mean.numpy()
+        found[f"{each}.running_var"] = (kept + (last.running_var - kept) * (1 - 1 / counts[each])).numpy()
+    return found
 
 
 def noise_of(gradients, exact):
@@ -449,7 +485,13 @@ def reference(name, data):
     arrays |= {f"gradient/{each}": gradient.astype(np.float32) for each, gradient in exact.items()}
     arrays["largest"] = max(abs(gradient).max() for gradient in exact.values())
     arrays["noise"] = noise_of(gradients_of(name, data, torch.float32), exact)
-    arrays["losses"], arrays["losses64"] = (losses_of(name, data, dtype) for dtype in (torch.float32, torch.float64))
+    rounded, arrays["losses"] = trained(name, data, torch.float32)
+    model, arrays["losses64"] = trained(name, data, torch.float64)
+    statistics = statistics_of(name, data, model) if NETWORKS[name].uses_batch else {}
+    for each, array in statistics.items():
+        exact, distance = model.get_buffer(each), rounded.get_buffer(each).double() - model.get_buffer(each)
+        if distance.abs().max() < 1e-4 * exact.abs().max():
+            arrays[f"statistics/{each}"] = array
     arrays["loss"] = NETWORKS[name].train
     return arrays
 
@@ -459,8 +501,13 @@ def export(name, data, file):
     manner = {"dynamo": True, "optimize": False, "external_data": False, "verbose": False, **NETWORKS[name].exporter}
     if not manner["dynamo"]:
         del manner["optimize"]
-    torch.onnx.export(made(name), tuple(inputs.values()), file, input_names=list(inputs), output_names=["scores"], **manner)
+    module = made(name).train("training" in manner)
+    begins = {each: array.numpy().copy() for each, array in module.named_buffers() if each.endswith(("mean", "var"))}
+    torch.onnx.export(module, tuple(inputs.values()), file, input_names=list(inputs), output_names=["scores"], **manner)
     model = onnx.load(file)
+    for tensor in model.graph.initializer:  # to trace a network in the form for training moves its statistics
+        if tensor.name in begins:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(begins[tensor.name], tensor.name))
     strip(model)
     onnx.save(model, file)
 

@@ -41,6 +41,19 @@ ACCUMULATED = {
 METRICS = "  metrics: {accuracy: {accuracy: {scores: scores, labels: labels}}, entropy: {cross_entropy: {scores: scores, labels: labels}}}\n"
 SPLITS["beside"] = SPLITS["data_parallel"] + 'transform: [{overlap: {ops: ["*.grad.sum"]}}]\n'
 SPLITS["gathered_ahead"] = SPLITS["sliced_parameters"] + 'transform: [{overlap: {ops: ["w*.gather"]}}]\n'
+# What the mode is about: normalized by the batch, and another half dropped in each step.
+NORMED = """<ir_version: 10, opset_import: ["" : 20]>
+net (float[8, 4] x) => (float[8, 3] scores)
+<float[4, 16] w1 = random(1, 0.5), float[16] scale = random(2, 1.0), float[16] shift = random(3, 0.1),
+ float[16] mean = random(4, 0.1), float[16] variance = random(5, 0.1), float[16, 3] w2 = random(6, 0.5), float ratio = {0.5}>
+{
+  h1 = MatMul(x, w1)
+  h2 = BatchNormalization(h1, scale, shift, mean, variance)
+  h3 = Relu(h2)
+  h = Dropout(h3, ratio)
+  scores = MatMul(h, w2)
+}
+"""
 STEPS, BROKEN_OFF = 40, 25
 SAMPLES = harness.ROOT / "samples" / "training"
 SMALL_GPT2 = ["--layers", "2", "--width", "32", "--heads", "2", "--vocab", "256", "--context", "64"]
@@ -57,10 +70,10 @@ def write_data(folder):
     np.save(folder / "nan.npy", x)
 
 
-def build(folder, name, split="", more=""):
-    model, schedule = folder / "net.onnxtxt", folder / f"{name}.yaml"
-    model.write_text(MODEL)
-    schedule.write_text("weft: 1\n" + split + TRAIN + more)
+def build(folder, name, split="", text=MODEL, train_text=TRAIN):
+    model, schedule = folder / ("net.onnxtxt" if text is MODEL else f"{name}.onnxtxt"), folder / f"{name}.yaml"
+    model.write_text(text)
+    schedule.write_text("weft: 1\n" + split + train_text)
     status, _, err = harness.weft("compile", model, "--schedule", schedule, "-o", folder / name)
     return folder / name if harness.check(f"{name}/compiles", status == 0, err[-300:]) else None
 
@@ -103,7 +116,7 @@ def check_run(folder, program):
 
 def check_split(folder, name, split, wanted, more=""):
     """Several ranks take the same steps, and go on from what one rank has left."""
-    program = build(folder, name, split, more)
+    program = build(folder, name, split, train_text=TRAIN + more)
     if not program:
         return
     flags = ["--steps", STEPS, "--shuffle", "7", "--log", folder / f"{name}.jsonl"]
@@ -127,7 +140,7 @@ def forward(folder, x, labels):
 
 def check_evaluation(folder, name, split, more, wanted):
     """Figures of an evaluation are those of the parameters behind the step, and the training goes on as without it."""
-    program = build(folder, name, split, METRICS + more)
+    program = build(folder, name, split, train_text=TRAIN + METRICS + more)
     if not program:
         return
     held_out = ["--eval-data", f"x={folder / 'x.npy'}", "--eval-data", f"labels={folder / 'labels.npy'}", "--eval-every", 20]
@@ -150,6 +163,39 @@ def check_evaluation(folder, name, split, more, wanted):
     harness.check(f"{name}/json has the last figures", json.loads(out).get("eval_loss") == means[-1]["eval_loss"], out)
 
 
+def check_mode(folder):
+    """Statistics of the batch of all ranks, and draws that depend on the step and the element alone."""
+    # The first steps change next to nothing: what their losses differ by are the draws.
+    train_text = TRAIN.replace("warmup: 5, steps: 40", "warmup: 1000, steps: 2000") + "  mode: train\n"
+    one = build(folder, "normed", "", NORMED, train_text)
+    two = build(folder, "normed_dp2", SPLITS["data_parallel"], NORMED, train_text)
+    if not (one and two):
+        return
+    whole, pieces = folder / "normed_whole", folder / "normed_pieces"
+    for place, program, steps in ((whole, one, (12,)), (pieces, one, (5, 12)), (folder / "normed_ranks", two, (12,))):
+        for step in steps:
+            more = ["--resume", place] if step != steps[0] else []
+            train(folder, program, "--steps", step, "--shuffle", "--checkpoint", place, "--log", f"{place}.jsonl", *more)
+    same = states(whole / "step-000012") == states(pieces / "step-000012")
+    harness.check("mode/going on draws what a run without a break does", same)
+    wanted, found = losses(folder / "normed_whole.jsonl"), losses(folder / "normed_ranks.jsonl")
+    error = np.abs(found / wanted - 1).max()
+    harness.check("mode/two ranks have the losses of one", error < 2e-5, error)
+    for name in ("mean", "variance"):
+        error = harness.relative_error(*(np.load(place / "step-000012" / f"{name}.npy") for place in (folder / "normed_ranks", whole)))
+        harness.check(f"mode/two ranks have the running {name} of one", error < 2e-5, error)
+    check_new_draws(folder, one)
+
+
+def check_new_draws(folder, program):
+    """Of one batch twice."""
+    for name in ("x", "labels"):
+        np.save(folder / f"first_{name}.npy", np.load(folder / f"{name}.npy")[:8])
+    train(folder, program, "--steps", 2, "--log", folder / "draws.jsonl", x="first_x.npy", labels="first_labels.npy")
+    first, second = losses(folder / "draws.jsonl")
+    harness.check("mode/each step draws anew", abs(second - first) > 1e-2, f"{first}, {second}")
+
+
 def check_infinite(folder):
     """A loss is computed before the update: parameters that this makes infinite are in no checkpoint."""
     train_text = TRAIN.replace("rate: 1e-2", "rate: 1e38, weight_decay: 1000")
@@ -167,7 +213,7 @@ def check_samples(folder):
     status, _, err = harness.run([sys.executable, SAMPLES / "bytes.py", tokens, harness.ROOT / "README.md"])
     harness.check("samples/bytes become tokens", status == 0 and np.load(tokens).ndim == 1, err[-300:])
     found = {}
-    for schedule in sorted(SAMPLES.glob("*.yaml")):
+    for schedule in sorted(SAMPLES.glob("gpt2*.yaml")):
         name = schedule.stem
         status, _, err = harness.weft("compile", model, "--schedule", schedule, "-o", folder / name)
         if status == 0:
@@ -279,6 +325,7 @@ if __name__ == "__main__":
         check_evaluation(FOLDER, "evaluation", "", "  average: {decay: 0.8}\n", WANTED)
         check_evaluation(FOLDER, "evaluation_in_parts", SPLITS["data_parallel"], "  accumulate: 2\n", WANTED)
         check_export(FOLDER)
+        check_mode(FOLDER)
         check_infinite(FOLDER)
         check_samples(FOLDER)
         check_refusals(FOLDER, PROGRAM)

@@ -1,5 +1,6 @@
 """What the models of this folder are made of: layers in the form that a forward pass has."""
 
+import argparse
 import math
 import pathlib
 import sys
@@ -41,3 +42,40 @@ class Layers(ModelBuilder):
 
     def dropout(self, name, value, ratio):
         return self.node("Dropout", name, [value, self.floats(f"{name}.ratio", ratio)])
+
+    def layer_norm(self, name, value, width):
+        return self.node("LayerNormalization", name, [value, self.ones(f"{name}.weight", width), self.zeros(f"{name}.bias", width)])
+
+    def attention(self, name, value, width, heads, causal=False):
+        """Queries, keys and values of one width, in heads."""
+        parts = [self.linear(f"{name}.{part}", value, width, width) for part in ("query", "key", "value")]
+        mixed = self.node("Attention", f"{name}.mixed", parts, q_num_heads=heads, kv_num_heads=heads, is_causal=int(causal))
+        return self.linear(f"{name}.output", mixed, width, width, gain=0.5)
+
+    def perceptron(self, name, value, width):
+        inner = self.node("Gelu", f"{name}.act", [self.linear(f"{name}.up", value, width, 4 * width)])
+        return self.linear(f"{name}.down", inner, 4 * width, width, gain=0.5)
+
+    def residual(self, name, value, width, layer):
+        """The value and what a layer makes of it normalized."""
+        return self.node("Add", name, [value, layer(self.layer_norm(f"{name}.norm", value, width))])
+
+    def embedding(self, tokens, vocab, context, width):
+        """Words and their places, [batch, context, width]."""
+        words = self.normal("words", (vocab, width), 1 / math.sqrt(width))
+        places = self.normal("places", (context, width), 1 / math.sqrt(width))
+        return self.node("Add", "embedding", [self.node("Gather", "word", [words, tokens]), places])
+
+    def scores_of_words(self, value, width):
+        """Products with the table of words, which is tied."""
+        final = self.layer_norm("final_norm", value, width)
+        return self.node("MatMul", "scores", [final, self.node("Transpose", "words.transposed", ["words"], perm=[1, 0])])
+
+
+def parse(doc, **sizes):
+    """The file to write, and sizes of which each is a flag."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", help="the .onnx file to write")
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser.parse_args()

@@ -24,6 +24,7 @@ class Sample:
 
 
 SAMPLE_TABLE = [
+    Sample("bert", SMALL, "tokens=tokens.npy", 60),
 ]
 
 

@@ -25,6 +25,7 @@ class Sample:
 
 SAMPLE_TABLE = [
     Sample("bert", SMALL, "tokens=tokens.npy", 60),
+    Sample("experts", SMALL, "tokens=tokens.npy", 40, ["experts_ep2"]),
 ]
 
 

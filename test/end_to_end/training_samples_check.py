@@ -26,6 +26,7 @@ class Sample:
 SAMPLE_TABLE = [
     Sample("bert", SMALL, "tokens=tokens.npy", 60),
     Sample("experts", SMALL, "tokens=tokens.npy", 40, ["experts_ep2"]),
+    Sample("diffusion", ["--channels", "16"], "images=train_images.npy", 60),
 ]
 
 

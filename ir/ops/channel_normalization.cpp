@@ -7,7 +7,7 @@
 //   InstanceNormalization(x, scale, bias)               ->  (x - mean(x)) / sqrt(var(x) + epsilon) * scale + bias
 #include <cmath>
 
-#include "ir/ops/formula.h"
+#include "ir/ops/gradient.h"
 
 namespace weftc {
 
@@ -52,28 +52,57 @@ ValueId standardize(Builder& build, ValueId x, const std::vector<int64_t>& axes,
   return divide(build, deviation, build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)}));
 }
 
+/// All dims but the channels.
+std::vector<int64_t> dims_of_channels(int ndim) {
+  std::vector<int64_t> axes = range_of(2, ndim);
+  axes.insert(axes.begin(), 0);
+  return axes;
+}
+
 /// Normalised by the statistics of x over all dims but the channels. Running statistics keep `momentum` of what they
-/// were.
+/// were; the last two results are those of x.
 std::vector<ValueId> train_batch_normalization(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
   const int ndim = op.type(0).ndim();
   const DType dtype = op.type(0).dtype, stash = wide(dtype), running = op.type(3).dtype;
   const double epsilon = real_of(op.op(), "epsilon"), momentum = real_of(op.op(), "momentum");
-  std::vector<int64_t> axes = range_of(2, ndim);
-  axes.insert(axes.begin(), 0);
-  const ValueId x = build.cast(in[0], stash);
   const auto channels = [&](int i) { return over_channels(build, build.cast(in[i], stash), ndim); };
-  // Both statistics once, for y and for the running ones: of a sliced batch each is an all-reduce.
+  // Both statistics once, for all results: of a sliced batch each is an all-reduce.
+  const std::vector<int64_t> axes = dims_of_channels(ndim);
+  const ValueId x = build.cast(in[0], stash);
   const ValueId center = mean(build, x, axes, true), deviation = subtract(build, x, center);
   const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
   const ValueId root = build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)});
   const ValueId y = add(build, multiply(build, divide(build, deviation, root), channels(1)), channels(2));
+  const auto flat = [&](ValueId own) { return build.cast(build.reshape(own, build.dims(in[3])), running); };
   const auto updated = [&](int i, ValueId own) {
     const ValueId kept = with_scalar(build, OpKind::Mul, in[i], momentum);
-    const ValueId flat = build.cast(build.reshape(own, build.dims(in[i])), running);
-    return add(build, kept, with_scalar(build, OpKind::Mul, flat, 1 - momentum));
+    return add(build, kept, with_scalar(build, OpKind::Mul, own, 1 - momentum));
   };
-  return {build.cast(y, dtype), updated(3, center), updated(4, variance)};
+  const ValueId own_mean = flat(center), own_variance = flat(variance);
+  return {build.cast(y, dtype), updated(3, own_mean), updated(4, own_variance), own_mean, own_variance};
+}
+
+/// With h = (x - mean) / root, and sums over all but the channels: those of g and of g * h are the derivatives by bias
+/// and scale, and with training_mode all that the derivative by x, on which mean and root depend, needs of the batch.
+Derivatives gradient_of_batch_normalization(const BackwardStep& s) {
+  const int ndim = s.view.type(0).ndim();
+  const DType stash = wide(s.g.dtype());
+  const std::vector<int64_t> axes = dims_of_channels(ndim);
+  const auto channels = [&](const Term& t) {
+    return Term(s.build, over_channels(s.build, t.cast(stash).value(), ndim));
+  };
+  const auto by = [&](size_t i, const Term& t) { return t.cast(s.in(i).dtype()).reshape(s.in(i).dims()); };
+  const bool trains = int_of(s.op, "training_mode");
+  const Term g = s.g.cast(stash), deviation = s.in(0).cast(stash) - channels(trains ? s.out(3) : s.in(3));
+  const Term root = (channels(trains ? s.out(4) : s.in(4)) + s.real("epsilon")).apply(OpKind::Sqrt);
+  const Term h = deviation / root, factor = channels(s.in(1)) / root;
+  const Term shift = g.reduce(OpKind::ReduceSum, axes, true), scale = (g * h).reduce(OpKind::ReduceSum, axes, true);
+  if (!trains)
+    return {(g * factor).cast(s.in(0).dtype()), by(1, scale), by(2, shift), by(3, -(shift * factor)),
+            by(4, factor * scale / root * -0.5)};
+  const double count = static_cast<double>(s.view.type(0).count()) / static_cast<double>(s.view.type(1).count());
+  return {(factor * (g - (shift + h * scale) / count)).cast(s.in(0).dtype()), by(1, scale), by(2, shift)};
 }
 
 /// x * s + t with s = scale / sqrt(variance + epsilon), t = bias - mean * s: all of s and t is over the channels only.
@@ -208,6 +237,8 @@ const OpDef kBatchNormalization{.kind = OpKind::BatchNormalization,
                                 .inputs = {5, 5},
                                 .outputs = {1, 5},
                                 .infer = infer_batch_normalization,
+                                .gradient = gradient_of_batch_normalization,
+                                .kept_results = 5,
                                 .decompose = decompose_batch_normalization};
 
 const OpDef kInstanceNormalization{.kind = OpKind::InstanceNormalization,

@@ -154,6 +154,8 @@ TEST_CASE("batches that are sliced have the statistics of all") {
   const auto two = trained(model, "train", "mesh: {dp: 2}\nshard: {x: {dp: 0}}\n", "");
   REQUIRE_MESSAGE(one->ok(), one->diags.text());
   REQUIRE_MESSAGE(two->ok(), two->diags.text());
+  // Mean and variance, the loss; the derivatives by w2, and by w and b, which are all that goes back through the rest.
+  CHECK(collectives_text(*two->module) == "AllReduce 6");
   const std::vector<Tensor> inputs = seeded_inputs(*one->module);
   const EvalResult a = evaluate(*one->module, inputs), b = evaluate(*two->module, inputs);
   REQUIRE(a.error.empty());

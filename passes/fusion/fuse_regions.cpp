@@ -5,7 +5,7 @@
 // kernels. Chunk, If and Loop are entered; a Fused op that a transform made stays as it is. Nothing is computed twice,
 // and no kernel is split.
 #include <algorithm>
-#include <queue>
+#include <numeric>
 #include <unordered_map>
 
 #include "ir/base/check.h"
@@ -67,39 +67,78 @@ class KernelOutliner {
     }
   }
 
-  /// Units (kernels and single ops) in an order in which all operands come first, else in that of their last ops.
-  std::vector<int> ordered_units() {
-    number_units();
-    std::vector<int> position(graph_.op_capacity(), 0);
+  /// By value of the graph that becomes a state: the state's value before.
+  std::unordered_map<ValueId, ValueId> states_before() const {
+    std::unordered_map<ValueId, ValueId> before;
+    if (&graph_ != &module_.graph) return before;
+    for (const State& state : module_.states)
+      for (const Graph::Output& output : graph_.outputs())
+        if (output.name == state.output) before.emplace(output.value, graph_.find_value(state.input));
+    return before;
+  }
+
+  /// By unit: where in the graph's order its turn is, which is that of its main op. What makes a state waits for those
+  /// that read the state before, so that it may lie in one place; what a body returns may be such a value too.
+  std::vector<int> turns_of_units() const {
+    std::vector<int> position(graph_.op_capacity(), 0), turns;
     for (size_t i = 0; i < order_.size(); ++i) position[order_[i].index] = static_cast<int>(i);
-    std::vector<std::vector<int>> readers(unit_ops_.size());
-    std::vector<int> waiting(unit_ops_.size(), 0);
+    const std::unordered_map<ValueId, ValueId> before = states_before();
+    for (const std::vector<OpId>& ops : unit_ops_) {
+      const bool is_kernel = in_group(ops.front()), is_body = &graph_ != &module_.graph;
+      const OpId root = is_kernel ? fusion_.groups[fusion_.group_of[ops.front().index]].root : ops.front();
+      int turn = position[(is_body ? ops.back() : root).index];
+      for (OpId id : ops)
+        for (ValueId v : op(id).outputs)
+          if (const auto state = before.find(v); state != before.end())
+            for (const Use& use : graph_.value(state->second).uses)
+              if (use.op) turn = std::max(turn, position[use.op.index]);
+      turns.push_back(turn);
+    }
+    return turns;
+  }
+
+  /// By unit: those that it reads.
+  std::vector<std::vector<int>> operand_units() const {
+    std::vector<std::vector<int>> operands(unit_ops_.size());
     for (int unit = 0; unit < static_cast<int>(unit_ops_.size()); ++unit)
       for (OpId id : unit_ops_[unit]) {
         const auto depend = [&](ValueId v) {
-          const int on = unit_of_[graph_.producer(v).index];
-          if (on == unit) return;
-          readers[on].push_back(unit);
-          ++waiting[unit];
+          if (const int on = unit_of_[graph_.producer(v).index]; on != unit) operands[unit].push_back(on);
         };
         for (ValueId v : op(id).inputs)
           if (v) for_each_load(v, depend);
         lengths_.for_each(op(id), depend);
       }
-    using Entry = std::pair<int, int>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    const auto push = [&](int unit) { ready.push({position[unit_ops_[unit].back().index], unit}); };
-    for (int unit = 0; unit < static_cast<int>(unit_ops_.size()); ++unit)
-      if (!waiting[unit]) push(unit);
-    std::vector<int> order;
-    while (!ready.empty()) {
-      const int unit = ready.top().second;
-      ready.pop();
-      order.push_back(unit);
-      for (int reader : readers[unit])
-        if (!--waiting[reader]) push(reader);
+    return operands;
+  }
+
+  /// Units in the order of their turns, but each in front of the first one that reads it. A kernel that took in a much
+  /// later op, such as a parameter's update, does not wait for that op while what it reads lies in memory.
+  std::vector<int> ordered_units() {
+    number_units();
+    const std::vector<int> turns = turns_of_units();
+    const auto is_earlier = [&](int a, int b) { return std::pair(turns[a], a) < std::pair(turns[b], b); };
+    std::vector<std::vector<int>> operands = operand_units();
+    for (std::vector<int>& each : operands) std::sort(each.begin(), each.end(), is_earlier);
+    std::vector<int> open(unit_ops_.size()), order;
+    std::iota(open.begin(), open.end(), 0);
+    std::sort(open.begin(), open.end(), [&](int a, int b) { return is_earlier(b, a); });
+    enum class Visit : uint8_t { None, Begun, Done };
+    std::vector<Visit> visits(unit_ops_.size(), Visit::None);
+    while (!open.empty()) {
+      const int unit = open.back();
+      if (visits[unit] == Visit::None) {
+        visits[unit] = Visit::Begun;
+        for (auto on = operands[unit].rbegin(); on != operands[unit].rend(); ++on) {
+          WEFT_CHECK(visits[*on] != Visit::Begun, "the kernels form a cycle");
+          if (visits[*on] == Visit::None) open.push_back(*on);
+        }
+        continue;
+      }
+      open.pop_back();
+      if (visits[unit] == Visit::Begun) order.push_back(unit);
+      visits[unit] = Visit::Done;
     }
-    WEFT_CHECK(order.size() == unit_ops_.size(), "the kernels form a cycle");
     return order;
   }
 

@@ -40,6 +40,10 @@ void Module::note_replaced(const Graph& in, ValueId value, const std::string& in
   }
 }
 
+bool Module::is_late(const Op& op) const {
+  return std::any_of(op.origins.begin(), op.origins.end(), [&](OriginId o) { return origins[o.index].is_late; });
+}
+
 Loc Module::loc(const Op& op) const {
   if (!op.origins.empty()) return origins[op.origins.front().index].loc;
   if (op.transform) return transforms[op.transform.index].loc;

@@ -35,6 +35,7 @@ struct Origin {
   int index = 0;        // position in the imported graph
   Loc loc;
   Phase phase = Phase::Forward;
+  bool is_late = false;  // what comes from it is late (the glossary of ir/README.md)
 };
 
 /// An entry of the schedule as it will be cited: "fuse into far0".
@@ -99,6 +100,9 @@ struct Module {
   void note_folded(const Graph& in, ValueId value, const std::string& into);
   /// The same of a value of any op: `into` stands for it and for the op.
   void note_replaced(const Graph& in, ValueId value, const std::string& into);
+  /// True for an op behind the forward pass of a training, where values are computed again: it shares no op, kernel or
+  /// reshard with the forward pass.
+  bool is_late(const Op& op) const;
   /// Where to point for an op: its first origin, else the transform that made it, else the model's file.
   Loc loc(const Op& op) const;
 };

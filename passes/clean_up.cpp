@@ -69,11 +69,12 @@ void append_type(std::string& key, const TensorType& type) {
 }
 
 /// Equal keys: the same op on the same operands with results of the same type.
-std::string op_key(const Graph& graph, const Op& op) {
+std::string op_key(const Module& module, const Graph& graph, const Op& op) {
   std::string key = std::to_string(static_cast<int>(op.kind)) + "@" + std::to_string(op.place.index) + "(";
   for (ValueId v : op.inputs) key += std::to_string(v.index) + ",";
   for (const Attr& attr : op.attrs) append_attr(key, attr);
   if (op.stage) key += "stage " + std::to_string(*op.stage) + ";";
+  if (module.is_late(op)) key += "late;";
   for (ValueId v : op.outputs) append_type(key, graph.type(v)), key += '|';
   return key;
 }
@@ -107,7 +108,7 @@ void merge_duplicates(Module& module, Graph& graph) {
   for (OpId id : graph.order()) {
     const Op& op = graph.op(id);
     if (!may_merge(graph, op)) continue;
-    const auto [at, fresh] = seen.emplace(op_key(graph, op), id);
+    const auto [at, fresh] = seen.emplace(op_key(module, graph, op), id);
     if (!fresh) merge_into(module, graph, at->second, id);
   }
 }

@@ -280,6 +280,7 @@ bool TextParser::origin() {
   origin.index = static_cast<int>(index);
   if (accept(Kind::Word, "backward")) origin.phase = Phase::Backward;
   if (accept(Kind::Word, "update")) origin.phase = Phase::Update;
+  origin.is_late = accept(Kind::Word, "late");
   origin.loc = Loc::in_node(module_.file, origin.name, origin.op_type, origin.index);
   module_.origins.push_back(std::move(origin));
   return true;

@@ -284,8 +284,8 @@ std::string Printer::footer() const {
   for (uint32_t index : origins_.order()) {
     const Origin& origin = module_.origins[index];
     static constexpr const char* kPhases[] = {"", " backward", " update"};
-    text += format("origin {} {} {} {}{}\n", number++, quote(origin.name), quote(origin.op_type), origin.index,
-                   kPhases[static_cast<int>(origin.phase)]);
+    text += format("origin {} {} {} {}{}{}\n", number++, quote(origin.name), quote(origin.op_type), origin.index,
+                   kPhases[static_cast<int>(origin.phase)], origin.is_late ? " late" : "");
   }
   number = 0;
   for (uint32_t index : transforms_.order()) {

@@ -56,6 +56,9 @@ class FusionState {
   /// True if the op computes elements from operands that it must find in memory.
   bool is_loading(OpId id) const { return is_loading_kind(op(id).kind) || is_copy(id); }
 
+  /// False for a late op and one that is not: the kernel would keep in memory what is to be computed again.
+  bool may_share_kernel(OpId a, OpId b) const { return module_.is_late(op(a)) == module_.is_late(op(b)); }
+
   /// The value in memory that `value` shows through views which its reader computes while loading.
   ValueId loaded(ValueId value) const;
   /// The loops over the op's first result.

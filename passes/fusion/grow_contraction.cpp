@@ -55,7 +55,7 @@ class ContractionGrower {
   bool fits_epilogue(OpId id, const LoopShape& loop, const std::set<OpId>& inside) const {
     if (!s_.has_node(id) || category(s_.op(id)) != Category::Pointwise || s_.taken(id) || s_.op(id).outputs.size() != 1)
       return false;
-    if (!(s_.loop_of(id) == loop)) return false;
+    if (!(s_.loop_of(id) == loop) || !s_.may_share_kernel(id, *inside.begin())) return false;
     for (ValueId v : s_.op(id).inputs) {
       if (!v) continue;
       const ValueId base = s_.loaded(v);

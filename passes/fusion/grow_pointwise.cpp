@@ -40,6 +40,7 @@ void grow_pointwise(FusionState& state, OpId id) {
       const OpId producer = state.graph().producer(v);
       const int g = state.group_of(producer);
       if (g < 0 || state.group(g).category != Category::Pointwise || !(state.loop_of(producer) == loop)) continue;
+      if (!state.may_share_kernel(producer, id)) continue;
       join_group(state, id, g);
     }
   if (!state.taken(id)) state.start(id, Category::Pointwise);

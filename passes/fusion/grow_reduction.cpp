@@ -79,6 +79,7 @@ class ReductionGrower {
   /// same index. Elements of a row may read the row's one element if its dims are kept: that is a broadcast.
   bool fits_row(OpId id, const Row& row, int g) const {
     if (!s_.has_node(id) || s_.taken(id) || s_.op(id).outputs.size() != 1 || s_.loads_from(id, g)) return false;
+    if (!s_.may_share_kernel(id, s_.group(g).root)) return false;
     if (is_reduction_of(id, row)) return true;
     if (category(s_.op(id)) != Category::Pointwise && s_.op(id).kind != OpKind::Gather) return false;
     const Part part = part_of(s_.graph().result(id), row);

@@ -64,7 +64,7 @@ class GraphLayout {
     return at == latest_.end() ? v : at->second;
   }
   /// The value that a reader of `v` gets: behind its reduction and requests, resharded if `v.use` is asked for.
-  ValueId fetch(ValueId v);
+  ValueId fetch(ValueId v, OpId reader);
   /// Gives a value its layout; shape and dtype stay.
   void set_layout(ValueId v, Layout layout) {
     TensorType type = graph_.type(v);
@@ -108,7 +108,7 @@ void GraphLayout::lay(OpId id) {
   }
 }
 
-ValueId GraphLayout::fetch(ValueId v) {
+ValueId GraphLayout::fetch(ValueId v, OpId reader) {
   if (!v) return v;
   const ValueId value = latest(v);
   const auto use = requests_.uses.find(v);
@@ -116,7 +116,7 @@ ValueId GraphLayout::fetch(ValueId v) {
   if (!may_be_laid_out(graph_.type(value).layout, use->second, graph_.producer_op(value))) return value;
   const std::optional<Layout> wanted =
       requested_layout(use->second, graph_.type(value), mesh(graph_.producer_op(value)), diags_);
-  return wanted ? resharder_.reshard(value, *wanted) : value;
+  return wanted ? resharder_.reshard(value, *wanted, reader) : value;
 }
 
 // A derivative is reduced to the slices that the value has which it is by: an all-reduce and a slice in front of the
@@ -193,7 +193,7 @@ void GraphLayout::lay_settled(OpId id) {
   std::vector<Layout> arriving;
   std::vector<ValueId> operands;
   for (ValueId v : graph_.op(id).inputs) {
-    operands.push_back(fetch(v));
+    operands.push_back(fetch(v, id));
     arriving.push_back(v ? graph_.type(operands.back()).layout : Layout{});
   }
   for (size_t i = 0; i < operands.size(); ++i)
@@ -211,14 +211,14 @@ void GraphLayout::lay_settled(OpId id) {
   module_.remarks.insert(module_.remarks.end(), settled.remarks.begin(), settled.remarks.end());
   for (size_t i = 0; i < operands.size(); ++i)
     if (operands[i] && !(arriving[i] == settled.operands[i]))
-      graph_.set_input(id, i, resharder_.reshard(operands[i], settled.operands[i]));
+      graph_.set_input(id, i, resharder_.reshard(operands[i], settled.operands[i], id));
   const std::vector<ValueId> results = graph_.op(id).outputs;
   for (size_t r = 0; r < results.size(); ++r) finish_result(results[r], settled.results[r]);
 }
 
 // Axes of the same name and size on both places keep their slices; any other slice is joined before it is sent.
 void GraphLayout::lay_transfer(OpId id) {
-  const ValueId from = fetch(graph_.op(id).inputs[0]);
+  const ValueId from = fetch(graph_.op(id).inputs[0], id);
   graph_.set_input(id, 0, from);
   const Op& op = graph_.op(id);
   const Mesh source = mesh(graph_.producer_op(from)), target = mesh(op);
@@ -233,7 +233,7 @@ void GraphLayout::lay_transfer(OpId id) {
 // L10: it takes copies, equal or not, and makes equal ones, or others that vary, on the axes that bind-collectives
 // found.
 void GraphLayout::lay_model_collective(OpId id) {
-  const ValueId from = fetch(graph_.op(id).inputs[0]);
+  const ValueId from = fetch(graph_.op(id).inputs[0], id);
   graph_.set_input(id, 0, from);
   const Op& op = graph_.op(id);
   Layout layout = graph_.type(from).layout;
@@ -269,14 +269,14 @@ std::vector<Layout> GraphLayout::lay_region(OpId owner, size_t number, const std
 bool GraphLayout::require_replicated(OpId id, size_t input, const char* what) {
   const Op& op = graph_.op(id);
   if (input >= op.inputs.size() || !op.inputs[input]) return true;
-  const ValueId v = fetch(op.inputs[input]);
+  const ValueId v = fetch(op.inputs[input], id);
   if (graph_.type(v).layout.has(Kind::V)) {
     diags_.error("predicate-varies", module_.loc(op),
                  "the {} '{}' may differ between ranks; a collective must make it the same on all of them", what,
                  graph_.value(v).name);
     return false;
   }
-  graph_.set_input(id, input, resharder_.reshard(v, {}));
+  graph_.set_input(id, input, resharder_.reshard(v, {}, id));
   return true;
 }
 
@@ -314,7 +314,7 @@ void GraphLayout::lay_if(OpId id) {
   if (!require_replicated(id, 0, "condition")) return;
   std::vector<Layout> captures;
   for (size_t i = 1; i < graph_.op(id).inputs.size(); ++i) {
-    graph_.set_input(id, i, fetch(graph_.op(id).inputs[i]));
+    graph_.set_input(id, i, fetch(graph_.op(id).inputs[i], id));
     captures.push_back(graph_.type(graph_.op(id).inputs[i]).layout);
   }
   std::vector<Layout> results = lay_region(id, 0, captures, diags_);
@@ -353,7 +353,7 @@ void GraphLayout::slice_carried(OpId id, std::vector<Layout>& parameters) {
     }
   }
   for (size_t i = 2; i < 2 + carried; ++i)
-    graph_.set_input(id, i, resharder_.reshard(graph_.op(id).inputs[i], parameters[i]));
+    graph_.set_input(id, i, resharder_.reshard(graph_.op(id).inputs[i], parameters[i], id));
 }
 
 // A carried value keeps the layout with which it enters, so that every iteration begins alike; a scan output's
@@ -362,7 +362,7 @@ void GraphLayout::lay_loop(OpId id) {
   if (!require_replicated(id, 0, "trip count") || !require_replicated(id, 1, "condition")) return;
   std::vector<Layout> parameters{{}, {}};
   for (size_t i = 2; i < graph_.op(id).inputs.size(); ++i) {
-    graph_.set_input(id, i, fetch(graph_.op(id).inputs[i]));
+    graph_.set_input(id, i, fetch(graph_.op(id).inputs[i], id));
     Layout layout = graph_.type(graph_.op(id).inputs[i]).layout;
     if (module_.per_rank)
       for (size_t a = 0; a < mesh(graph_.op(id)).size(); ++a)

@@ -188,8 +188,8 @@ std::string Resharder::name_of(ValueId value, const ReshardStep& step, const Mes
   return name;
 }
 
-/// Adds one collective behind the value's producer and earlier reshards of it.
-ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& mesh) {
+/// Adds one collective in front of an op; of none behind the value's producer and earlier reshards of it.
+ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& mesh, OpId before) {
   const Op& producer = graph_.producer_op(value);
   TensorType type = graph_.type(value);
   NewOp made{step.kind, {value}, {}, {}, {}, producer.place, name_of(value, step, mesh), producer.origins, {}, {}};
@@ -198,6 +198,10 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& me
     made.attrs.push_back({"reduce", std::string(reduce_name(type.layout[step.axes[0]].op))});
   type.layout = step.layout;
   made.results.push_back(std::move(type));
+  if (before) {
+    made.name += kAgain;
+    return graph_.result(graph_.add(std::move(made), before));
+  }
   const auto behind = last_behind_.find(value);
   const OpId previous = behind == last_behind_.end() ? graph_.producer(value) : behind->second;
   const OpId id = graph_.add(std::move(made), graph_.next(previous));
@@ -205,15 +209,16 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& me
   return graph_.result(id);
 }
 
-ValueId Resharder::reshard(ValueId value, const Layout& to) {
-  const TensorType& type = graph_.type(value);
+ValueId Resharder::reshard(ValueId value, const Layout& to, OpId reader) {
+  const TensorType type = graph_.type(value);
   if (type.layout == to) return value;
+  const bool is_late = reader && module_.is_late(graph_.op(reader)) && !module_.is_late(graph_.producer_op(value));
   const Mesh mesh = module_.mesh(graph_, graph_.producer_op(value).place);
   ValueId at = value;
   for (const ReshardStep& step : reshard_steps(type, to, mesh)) {
-    const auto key = std::make_pair(at, layout_text(step.layout, mesh));
+    const auto key = std::make_tuple(at, layout_text(step.layout, mesh), is_late);
     const auto found = made_.find(key);
-    at = found != made_.end() ? found->second : (made_[key] = insert(at, step, mesh));
+    at = found != made_.end() ? found->second : (made_[key] = insert(at, step, mesh, is_late ? reader : OpId{}));
   }
   return at;
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "ir/module.h"
@@ -31,16 +31,18 @@ class Resharder {
  public:
   Resharder(Module& module, Graph& graph) : module_(module), graph_(graph) {}
 
-  /// `value` in layout `to`; the value itself if it has that layout.
-  ValueId reshard(ValueId value, const Layout& to);
+  /// `value` in layout `to`; the value itself if it has that layout. Late readers share a reshard of their own of what
+  /// is not late, in front of the first of them, so that the other one need not be kept for them.
+  ValueId reshard(ValueId value, const Layout& to, OpId reader = {});
 
  private:
-  ValueId insert(ValueId value, const ReshardStep& step, const Mesh& mesh);
+  ValueId insert(ValueId value, const ReshardStep& step, const Mesh& mesh, OpId before);
   std::string name_of(ValueId value, const ReshardStep& step, const Mesh& mesh);
 
   Module& module_;
   Graph& graph_;
-  std::map<std::pair<ValueId, std::string>, ValueId> made_;
+  std::map<std::tuple<ValueId, std::string, bool>, ValueId>
+      made_;  // by value, layout and whether it is for late readers
   // Steps that follow one another stay in that order behind the producer.
   std::map<ValueId, OpId> last_behind_;
 };

@@ -19,6 +19,7 @@ class TrainReader {
   void clip(const YamlNode& node);
   void average(const YamlNode& node);
   void mode(const YamlNode& node);
+  void recompute(const YamlNode& node);
   FunctionCall call(const YamlNode& node, const std::string& what);
   std::optional<FunctionCall::Argument> argument(const YamlNode& key, const YamlNode& value);
   std::vector<ParameterMatch> matches(const YamlNode& node, const std::string& what);
@@ -144,6 +145,18 @@ void TrainReader::mode(const YamlNode& node) {
   if (chosen) request_.mode = *chosen == 0 ? TrainMode::Train : TrainMode::Eval;
 }
 
+/// `none`, `all`, `{keep: ["h.{l}.res"]}`.
+void TrainReader::recompute(const YamlNode& node) {
+  RecomputeRequest request{{}, node.loc};
+  if (node.is(YamlNode::Kind::Scalar)) {
+    if (values_.choice(node, "recompute", {"none", "all"}) == 1) request_.recompute = request;
+    return;
+  }
+  values_.keys(node, "recompute",
+               {{"keep", [&](const YamlNode& n) { request.keep = read_selectors(values_, n, "keep"); }, true}});
+  request_.recompute = std::move(request);
+}
+
 TrainRequest TrainReader::read(const YamlNode& node) {
   request_.loc = node.loc;
   const auto inputs = [&](const YamlNode& n) {
@@ -171,7 +184,8 @@ TrainRequest TrainReader::read(const YamlNode& node) {
                 {"clip", [&](const YamlNode& n) { clip(n); }},
                 {"average", [&](const YamlNode& n) { average(n); }},
                 {"metrics", [&](const YamlNode& n) { metrics(n); }},
-                {"accumulate", accumulate}});
+                {"accumulate", accumulate},
+                {"recompute", [&](const YamlNode& n) { recompute(n); }}});
   return request_;
 }
 

@@ -179,6 +179,11 @@ struct MetricRequest {
 };
 /// Whether the nodes whose forms for training and for inference differ get the one for training or stay as they are.
 enum class TrainMode : uint8_t { Train, Eval };
+/// `recompute:` of `train:`: which values of the forward pass are kept for the backward pass.
+struct RecomputeRequest {
+  std::vector<Selector> keep;  // none: the fewest bytes from which nothing costly has to be computed again
+  Loc loc;
+};
 /// `train:`: what makes a training step of a model.
 struct TrainRequest {
   std::string loss;  // a value of the model; empty: what `loss_call` gives
@@ -190,6 +195,7 @@ struct TrainRequest {
   std::vector<MetricRequest> metrics;
   std::optional<double> clip_norm, average_decay;
   std::optional<TrainMode> mode;  // none: Train, with a warning where the file has the other form
+  std::optional<RecomputeRequest> recompute;  // none: all that the backward pass reads is kept
   int accumulate = 1;  // micro-batches a step
   Loc loc, loss_loc, accumulate_loc;
 };

@@ -2,12 +2,16 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weftc {
 
 /// What a node of a training step is for: the loss and other figures; derivatives; the next parameters.
 enum class Phase : uint8_t { Forward, Backward, Update };
+
+/// What is computed again for the backward pass is called so behind its first name.
+constexpr std::string_view kAgain = ".again";
 
 struct Training {
   std::string loss, rate;

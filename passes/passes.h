@@ -9,6 +9,7 @@ void bind_states(Module& module, const Env& env);
 void bind_generation(Module& module, const Env& env);
 void fold_constants(Module& module, const Env& env);
 void differentiate(Module& module, const Env& env);
+void recompute(Module& module, const Env& env);
 void simplify(Module& module, const Env& env);
 void narrow_weights(Module& module, const Env& env);
 void decompose(Module& module, const Env& env);

@@ -16,6 +16,8 @@ constexpr Pass kPipeline[] = {
      Form::Typed},
     {"differentiate", "derivatives are computed by ops like all others: no Gradient is left", differentiate,
      Form::Typed},
+    {"recompute", "the backward pass reads those values of the forward pass that the schedule lets it keep", recompute,
+     Form::Typed},
     {"simplify", "no rule of passes/simplify fires", simplify, Form::Typed},
     {"narrow-weights", "products on the host read weights of few bits as the model stores them", narrow_weights,
      Form::Typed},

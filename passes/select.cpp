@@ -38,6 +38,10 @@ bool bindings_less(const Bindings& a, const Bindings& b) {
 
 }  // namespace
 
+ValueId find_again(const Graph& graph, ValueId value) {
+  return graph.find_value(graph.value(value).name + std::string(kAgain));
+}
+
 SelectableNames::SelectableNames(const Module& module, const Graph& graph, const Aliases& aliases)
     : module_(module), graph_(graph), aliases_(aliases) {
   for (const auto& [alias, names] : aliases)

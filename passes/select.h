@@ -60,4 +60,7 @@ class SelectableNames {
   size_t taken_ = 0;  // of the graph's op ids
 };
 
+/// The value that is the given one, computed again for the backward pass; none where that one is kept.
+ValueId find_again(const Graph& graph, ValueId value);
+
 }  // namespace weftc

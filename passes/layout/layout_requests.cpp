@@ -15,16 +15,27 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// Notes the entry for a value, and for the nodes that the value comes from.
-void bind(const Graph& graph, const ShardEntry& entry, ValueId value, LayoutRequests& requests, Diags& diags) {
-  const Value& v = graph.value(value);
-  const LayoutRequest request{&entry.axes, v.name};
-  auto& table = entry.use ? requests.uses : requests.results;
-  if (!table.emplace(value, request).second)
-    diags.error("shard-twice", entry.target.loc, "the layout of '{}' is asked for twice", v.name);
-  if (entry.use) return;
+/// Notes what is asked for of a value, and of the nodes that the value comes from. False if something else is already.
+bool bind_result(const Graph& graph, ValueId value, const LayoutRequest& request, LayoutRequests& requests) {
   for (OriginId origin : graph.producer_op(value).origins)
-    requests.nodes.emplace(origin, std::make_pair(v.type.dims(), request));
+    requests.nodes.emplace(origin, std::make_pair(graph.type(value).dims(), request));
+  return requests.results.emplace(value, request).second;
+}
+
+void bind(const Graph& graph, const ShardEntry& entry, ValueId value, LayoutRequests& requests, Diags& diags) {
+  const LayoutRequest request{&entry.axes, graph.value(value).name};
+  const bool is_first =
+      entry.use ? requests.uses.emplace(value, request).second : bind_result(graph, value, request, requests);
+  if (!is_first)
+    diags.error("shard-twice", entry.target.loc, "the layout of '{}' is asked for twice", graph.value(value).name);
+}
+
+/// What is computed again lies as it does the first time, unless the schedule says otherwise.
+void bind_again(const Graph& graph, LayoutRequests& requests) {
+  for (const auto& [value, request] : std::map(requests.uses))
+    if (const ValueId again = find_again(graph, value)) requests.uses.emplace(again, request);
+  for (const auto& [value, request] : std::map(requests.results))
+    if (const ValueId again = find_again(graph, value)) bind_result(graph, again, request, requests);
 }
 
 int find_axis(const Mesh& mesh, const std::string& name) {
@@ -143,6 +154,7 @@ LayoutRequests bind_graph(const Module& module, const Graph& graph, const Schedu
       }
     }
   }
+  bind_again(graph, requests);
   for (OpId id : graph.order())
     for (const Graph& region : graph.op(id).regions)
       requests.regions[id].push_back(bind_graph(module, region, schedule, matched, diags));

@@ -2,16 +2,12 @@
 // records of the ops on the way (ir/ops/gradient.h). Ops that own graphs are passed by a walk through each of these
 // (differentiate_regions.cpp).
 #pragma once
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ir/ops/gradient.h"
 
 namespace weftc {
-
-/// What is computed again for the way back is called so: its origins are those of the way back, which it belongs to.
-constexpr std::string_view kAgain = ".again";
 
 /// The origins of what goes back through nodes: that of node N is called N.grad.
 class BackwardOrigins {

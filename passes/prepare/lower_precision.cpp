@@ -163,6 +163,8 @@ std::map<OpId, DType> named_precisions(const Module& module, const Env& env) {
       env.diags.error("precision-no-contraction", entry.target->loc, "'{}' names no product or convolution of floats",
                       printable(shown_selector(*entry.target)));
   }
+  for (const auto& [id, dtype] : std::map(precisions))
+    if (const ValueId again = find_again(graph, graph.result(id))) precisions.emplace(graph.producer(again), dtype);
   return precisions;
 }
 

@@ -2,6 +2,7 @@
 """Executables that train: data, log, checkpoints, going on from one, several ranks, and what they refuse."""
 
 import json
+import re
 import sys
 
 import harness
@@ -228,6 +229,43 @@ def check_samples(folder):
         harness.check(f"samples/{name} has the losses of one rank", error < 2e-5, error)
 
 
+def memory_of(model, schedule):
+    """Bytes that a rank has of its own."""
+    status, out, err = harness.weft("explain", model, "--schedule", schedule)
+    found = re.search(r"^memory of .*?: ([\d.]+) (bytes|KiB|MiB) of its own", out, re.MULTILINE)
+    if not harness.check(f"{schedule.stem}/explains its memory", status == 0 and found, err[-300:]):
+        return None
+    return float(found[1]) * {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20}[found[2]]
+
+
+def check_recompute(folder):
+    """What is computed again takes less memory and changes no loss, on one rank and on two; dropouts draw the same numbers."""
+    model = folder / "gpt2.onnx"
+    text = MODEL.replace("h = Relu(h2)", "g = Gelu(h2) h = Dropout(g, half, yes)")
+    (folder / "dropout.onnxtxt").write_text(text.replace("random(3, 0.5)>", "random(3, 0.5), float half = {0.5}, bool yes = {1}>"))
+    cases = {name: (model, (SAMPLES / f"{name}.yaml").read_text(), "h.{l}.mlp.residual", [f"input_ids={folder / 'tokens.npy'}"])
+             for name in ("gpt2", "gpt2_zero3", "gpt2_tp2")}
+    cases["dropout"] = (folder / "dropout.onnxtxt", "weft: 1\n" + TRAIN, "h1",
+                        [f"x={folder / 'x.npy'}", f"labels={folder / 'labels.npy'}"])
+    for name, (source, text, keep, data) in cases.items():
+        found, memory = {}, {}
+        for what, line in {"none": "", "all": "  recompute: all\n", "keep": f'  recompute: {{keep: ["{keep}"]}}\n'}.items():
+            schedule = folder / f"{name}_{what}.yaml"
+            schedule.write_text(text + line)
+            status, _, err = harness.weft("compile", source, "--schedule", schedule, "-o", folder / f"{name}_{what}")
+            if status == 0:
+                flags = [flag for each in data for flag in ("--data", each)]
+                status, _, err = harness.run([folder / f"{name}_{what}", *flags, "--steps", "8", "--log", folder / f"{name}_{what}.jsonl"])
+            if harness.check(f"recompute/{name} {what} runs", status == 0, f"exit {status}: {err[-300:]}"):
+                found[what], memory[what] = losses(folder / f"{name}_{what}.jsonl"), memory_of(source, schedule)
+        if len(found) < 3:
+            continue
+        error = max(np.abs(found[what] / found["none"] - 1).max() for what in ("all", "keep"))
+        harness.check(f"recompute/{name} has the losses without it", error < 1e-6, error)
+        if source == model:
+            harness.check(f"recompute/{name} takes less memory", memory["keep"] < memory["all"] < 0.7 * memory["none"], memory)
+
+
 def check_export(folder):
     """The file that was trained, with the values of a checkpoint in place of its own, inside or beside it."""
     rng = np.random.default_rng(2)
@@ -328,4 +366,5 @@ if __name__ == "__main__":
         check_mode(FOLDER)
         check_infinite(FOLDER)
         check_samples(FOLDER)
+        check_recompute(FOLDER)
         check_refusals(FOLDER, PROGRAM)

@@ -178,30 +178,28 @@ std::string node_name(const Module& module, const Op& op) {
 }
 
 /// NODE.sum and so on; a second one of a kind at a node adds its axes.
-std::string Resharder::name_of(ValueId value, const ReshardStep& step, const Mesh& mesh) {
+std::string Resharder::name_of(ValueId value, const ReshardStep& step, bool is_late) {
   const Op& producer = graph_.producer_op(value);
   const bool source = category(producer) == Category::Source;
   std::string name = source || producer.origins.empty() ? graph_.value(value).name : node_name(module_, producer);
   name += std::string(".") + suffix_of(step.kind);
+  if (is_late) name += kAgain;
   if (graph_.find_op(name))
-    for (int axis : step.axes) name += "." + mesh[axis].name;
+    for (int axis : step.axes) name += "." + module_.mesh(graph_, producer.place)[axis].name;
   return name;
 }
 
 /// Adds one collective in front of an op; of none behind the value's producer and earlier reshards of it.
-ValueId Resharder::insert(ValueId value, const ReshardStep& step, const Mesh& mesh, OpId before) {
+ValueId Resharder::insert(ValueId value, const ReshardStep& step, OpId before, bool is_late) {
   const Op& producer = graph_.producer_op(value);
   TensorType type = graph_.type(value);
-  NewOp made{step.kind, {value}, {}, {}, {}, producer.place, name_of(value, step, mesh), producer.origins, {}, {}};
+  NewOp made{step.kind, {value}, {}, {}, {}, producer.place, name_of(value, step, is_late), producer.origins, {}, {}};
   made.attrs.push_back({"axes", std::vector<int64_t>(step.axes.begin(), step.axes.end())});
   if (step.kind == OpKind::AllReduce || step.kind == OpKind::ReduceScatter)
     made.attrs.push_back({"reduce", std::string(reduce_name(type.layout[step.axes[0]].op))});
   type.layout = step.layout;
   made.results.push_back(std::move(type));
-  if (before) {
-    made.name += kAgain;
-    return graph_.result(graph_.add(std::move(made), before));
-  }
+  if (before) return graph_.result(graph_.add(std::move(made), before));
   const auto behind = last_behind_.find(value);
   const OpId previous = behind == last_behind_.end() ? graph_.producer(value) : behind->second;
   const OpId id = graph_.add(std::move(made), graph_.next(previous));
@@ -213,12 +211,14 @@ ValueId Resharder::reshard(ValueId value, const Layout& to, OpId reader) {
   const TensorType type = graph_.type(value);
   if (type.layout == to) return value;
   const bool is_late = reader && module_.is_late(graph_.op(reader)) && !module_.is_late(graph_.producer_op(value));
+  const bool is_there_early = category(graph_.producer_op(value)) == Category::Source;
+  const OpId before = is_late || is_there_early ? reader : OpId{};
   const Mesh mesh = module_.mesh(graph_, graph_.producer_op(value).place);
   ValueId at = value;
   for (const ReshardStep& step : reshard_steps(type, to, mesh)) {
     const auto key = std::make_tuple(at, layout_text(step.layout, mesh), is_late);
     const auto found = made_.find(key);
-    at = found != made_.end() ? found->second : (made_[key] = insert(at, step, mesh, is_late ? reader : OpId{}));
+    at = found != made_.end() ? found->second : (made_[key] = insert(at, step, before, is_late));
   }
   return at;
 }

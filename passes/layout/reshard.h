@@ -31,13 +31,14 @@ class Resharder {
  public:
   Resharder(Module& module, Graph& graph) : module_(module), graph_(graph) {}
 
-  /// `value` in layout `to`; the value itself if it has that layout. Late readers share a reshard of their own of what
-  /// is not late, in front of the first of them, so that the other one need not be kept for them.
+  /// `value` in layout `to`; the value itself if it has that layout. What lies in memory from the beginning, such as a
+  /// parameter, is resharded in front of its first reader. Late readers share a reshard of their own of what is not
+  /// late, in front of the first of them, so that the other one need not be kept for them.
   ValueId reshard(ValueId value, const Layout& to, OpId reader = {});
 
  private:
-  ValueId insert(ValueId value, const ReshardStep& step, const Mesh& mesh, OpId before);
-  std::string name_of(ValueId value, const ReshardStep& step, const Mesh& mesh);
+  ValueId insert(ValueId value, const ReshardStep& step, OpId before, bool is_late);
+  std::string name_of(ValueId value, const ReshardStep& step, bool is_late);
 
   Module& module_;
   Graph& graph_;

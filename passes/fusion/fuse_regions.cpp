@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "ir/base/check.h"
+#include "ir/base/contains.h"
 #include "ir/named_lengths.h"
 #include "passes/fusion/fusion_groups.h"
 #include "passes/passes.h"
@@ -67,6 +68,12 @@ class KernelOutliner {
     }
   }
 
+  /// The op that a unit is there for: its kernel's root.
+  OpId main_op(int unit) const {
+    const OpId first = unit_ops_[unit].front();
+    return in_group(first) ? fusion_.groups[fusion_.group_of[first.index]].root : first;
+  }
+
   /// By value of the graph that becomes a state: the state's value before.
   std::unordered_map<ValueId, ValueId> states_before() const {
     std::unordered_map<ValueId, ValueId> before;
@@ -75,26 +82,6 @@ class KernelOutliner {
       for (const Graph::Output& output : graph_.outputs())
         if (output.name == state.output) before.emplace(output.value, graph_.find_value(state.input));
     return before;
-  }
-
-  /// By unit: where in the graph's order its turn is, which is that of its main op. What makes a state waits for those
-  /// that read the state before, so that it may lie in one place; what a body returns may be such a value too.
-  std::vector<int> turns_of_units() const {
-    std::vector<int> position(graph_.op_capacity(), 0), turns;
-    for (size_t i = 0; i < order_.size(); ++i) position[order_[i].index] = static_cast<int>(i);
-    const std::unordered_map<ValueId, ValueId> before = states_before();
-    for (const std::vector<OpId>& ops : unit_ops_) {
-      const bool is_kernel = in_group(ops.front()), is_body = &graph_ != &module_.graph;
-      const OpId root = is_kernel ? fusion_.groups[fusion_.group_of[ops.front().index]].root : ops.front();
-      int turn = position[(is_body ? ops.back() : root).index];
-      for (OpId id : ops)
-        for (ValueId v : op(id).outputs)
-          if (const auto state = before.find(v); state != before.end())
-            for (const Use& use : graph_.value(state->second).uses)
-              if (use.op) turn = std::max(turn, position[use.op.index]);
-      turns.push_back(turn);
-    }
-    return turns;
   }
 
   /// By unit: those that it reads.
@@ -112,13 +99,36 @@ class KernelOutliner {
     return operands;
   }
 
+  /// By unit: where in the graph's order its turn is, which is that of its main op. What makes a state waits for others
+  /// that read the state before, so that it may lie in one place; what a body returns may be such a value too.
+  std::vector<int> turns_of_units(const std::vector<std::vector<int>>& operands) const {
+    std::vector<int> position(graph_.op_capacity(), 0), turns;
+    for (size_t i = 0; i < order_.size(); ++i) position[order_[i].index] = static_cast<int>(i);
+    const std::unordered_map<ValueId, ValueId> before = states_before();
+    const bool is_body = &graph_ != &module_.graph;
+    for (int unit = 0; unit < static_cast<int>(unit_ops_.size()); ++unit) {
+      const std::vector<OpId>& ops = unit_ops_[unit];
+      int turn = position[(is_body ? ops.back() : main_op(unit)).index];
+      const auto wait_for = [&](const Use& use) {
+        const int reader = use.op ? unit_of_[use.op.index] : unit;
+        if (reader != unit && !contains(operands[unit], reader)) turn = std::max(turn, position[use.op.index]);
+      };
+      for (OpId id : ops)
+        for (ValueId v : op(id).outputs)
+          if (const auto state = before.find(v); state != before.end())
+            std::ranges::for_each(graph_.value(state->second).uses, wait_for);
+      turns.push_back(turn);
+    }
+    return turns;
+  }
+
   /// Units in the order of their turns, but each in front of the first one that reads it. A kernel that took in a much
   /// later op, such as a parameter's update, does not wait for that op while what it reads lies in memory.
   std::vector<int> ordered_units() {
     number_units();
-    const std::vector<int> turns = turns_of_units();
-    const auto is_earlier = [&](int a, int b) { return std::pair(turns[a], a) < std::pair(turns[b], b); };
     std::vector<std::vector<int>> operands = operand_units();
+    const std::vector<int> turns = turns_of_units(operands);
+    const auto is_earlier = [&](int a, int b) { return std::pair(turns[a], a) < std::pair(turns[b], b); };
     for (std::vector<int>& each : operands) std::sort(each.begin(), each.end(), is_earlier);
     std::vector<int> open(unit_ops_.size()), order;
     std::iota(open.begin(), open.end(), 0);

@@ -1,4 +1,5 @@
 // The backward pass computes values of the forward pass again: the same numbers, late, and from what is kept.
+#include <algorithm>
 #include <set>
 
 #include "passes/prepare/smallest_cut.h"
@@ -120,6 +121,19 @@ TEST_CASE("no kernel is of both passes, and what is computed again comes behind 
     }
   }
   CHECK(is_any_again);
+}
+
+TEST_CASE("a layer is through, its update begun, before values of the layer in front are computed again") {
+  const auto made = prepared(kPlain, "{keep: [r0]}", "fuse-regions");
+  const Graph& graph = made->module->graph;
+  std::vector<std::string> names;
+  for (const OpId id : graph.order())
+    for (const ValueId v : graph.op(id).outputs) names.push_back(graph.value(v).name);
+  const auto position = [&](const std::string& name) { return std::ranges::find(names, name) - names.begin(); };
+  REQUIRE(position("f0.again") < static_cast<long>(names.size()));
+  CHECK(position("f1.again") < position("w1.velocity.next"));
+  CHECK(position("w1.velocity.next") < position("f0.again"));
+  CHECK(position("v1.velocity.next") < position("f0.again"));
 }
 
 TEST_CASE("layouts: the numbers of one rank") {

@@ -602,7 +602,7 @@ std::optional<WrittenStep> TrainingStep::run() {
   model_.opsets.emplace("ai.onnx.preview.training", 1);
   std::vector<std::string> figures;
   for (const MetricRequest& metric : request_.metrics) figures.push_back(metric.name);
-  return WrittenStep{{loss_, kRate, request_.clip_norm ? kNorm : "", std::move(figures)}, std::move(states_)};
+  return WrittenStep{{loss_, kRate, request_.clip_norm ? kNorm : "", std::move(figures), false}, std::move(states_)};
 }
 
 }  // namespace

@@ -41,7 +41,9 @@ void Module::note_replaced(const Graph& in, ValueId value, const std::string& in
 }
 
 bool Module::is_late(const Op& op) const {
-  return std::any_of(op.origins.begin(), op.origins.end(), [&](OriginId o) { return origins[o.index].is_late; });
+  if (!training || !training->recomputes) return false;
+  return std::any_of(op.origins.begin(), op.origins.end(),
+                     [&](OriginId o) { return origins[o.index].phase != Phase::Forward; });
 }
 
 Loc Module::loc(const Op& op) const {

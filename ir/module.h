@@ -35,7 +35,6 @@ struct Origin {
   int index = 0;        // position in the imported graph
   Loc loc;
   Phase phase = Phase::Forward;
-  bool is_late = false;  // what comes from it is late (the glossary of ir/README.md)
 };
 
 /// An entry of the schedule as it will be cited: "fuse into far0".

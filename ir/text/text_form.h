@@ -13,7 +13,7 @@
 //     %h = MatMul(%x, %w) : f32[2, 2] [tp: S(1,1)] @all "h/MatMul" from 0 by 0
 //     return %h "y"
 //   }
-//   origin 0 "h/MatMul" "MatMul" 17                        then `late`, if ops of the origin are
+//   origin 0 "h/MatMul" "MatMul" 17                        then `backward` or `update`, of a training
 //   transform 0 "fuse into h" at "s.yaml":12:3
 //
 // An op is: results = Record(operands, _ for none) {attributes} : a type for each result @place stage N port N

@@ -182,7 +182,10 @@ bool TextParser::primal() {
 bool TextParser::training() {
   Training& made = module_.training.emplace();
   const auto figure = [&] { return text(made.figures.emplace_back()); };
-  return text(made.loss) && text(made.rate) && text(made.norm) && expect(Kind::Sign, "[") && list("]", figure);
+  if (!(text(made.loss) && text(made.rate) && text(made.norm) && expect(Kind::Sign, "[") && list("]", figure)))
+    return false;
+  made.recomputes = accept(Kind::Word, "recompute");
+  return true;
 }
 
 /// The loop over tokens, as attributes.
@@ -280,7 +283,6 @@ bool TextParser::origin() {
   origin.index = static_cast<int>(index);
   if (accept(Kind::Word, "backward")) origin.phase = Phase::Backward;
   if (accept(Kind::Word, "update")) origin.phase = Phase::Update;
-  origin.is_late = accept(Kind::Word, "late");
   origin.loc = Loc::in_node(module_.file, origin.name, origin.op_type, origin.index);
   module_.origins.push_back(std::move(origin));
   return true;

@@ -243,9 +243,10 @@ std::string Printer::header() {
   for (const auto& [derivative, primal] : module_.primals)
     text += format("primal {} {}\n", quote(derivative), quote(primal));
   if (module_.training)
-    text += format("train {} {} {} {}\n", quote(module_.training->loss), quote(module_.training->rate),
+    text += format("train {} {} {} {}{}\n", quote(module_.training->loss), quote(module_.training->rate),
                    quote(module_.training->norm),
-                   list_text(module_.training->figures, [](const std::string& name) { return quote(name); }));
+                   list_text(module_.training->figures, [](const std::string& name) { return quote(name); }),
+                   module_.training->recomputes ? " recompute" : "");
   if (module_.generation) text += "generate" + attrs(attrs_of(*module_.generation)) + "\n";
   return text + pipeline();
 }
@@ -284,8 +285,8 @@ std::string Printer::footer() const {
   for (uint32_t index : origins_.order()) {
     const Origin& origin = module_.origins[index];
     static constexpr const char* kPhases[] = {"", " backward", " update"};
-    text += format("origin {} {} {} {}{}{}\n", number++, quote(origin.name), quote(origin.op_type), origin.index,
-                   kPhases[static_cast<int>(origin.phase)], origin.is_late ? " late" : "");
+    text += format("origin {} {} {} {}{}\n", number++, quote(origin.name), quote(origin.op_type), origin.index,
+                   kPhases[static_cast<int>(origin.phase)]);
   }
   number = 0;
   for (uint32_t index : transforms_.order()) {

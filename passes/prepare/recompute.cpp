@@ -171,15 +171,16 @@ std::unordered_set<ValueId> named_values(const Module& module, const Passes& pas
   return kept;
 }
 
-/// Makes ops late, by their origins. An op of the forward pass may have taken in an equal one of the backward pass: it
+/// Late ops are known by the phases of their origins. An op of the forward pass may have taken in an equal one of the backward pass: it
 /// is not known by that one's origins any more.
 void set_apart(Module& module, const Passes& passes) {
   Graph& graph = module.graph;
-  for (const OpId id : passes.late)
-    for (const OriginId origin : graph.op(id).origins) module.origins[origin.index].is_late = true;
+  module.training->recomputes = true;
   for (OpId id = graph.first(); id; id = graph.next(id))
     if (passes.is_forward(id))
-      std::erase_if(graph.edit(id).origins, [&](OriginId origin) { return module.origins[origin.index].is_late; });
+      std::erase_if(graph.edit(id).origins, [&](OriginId origin) {
+        return module.origins[origin.index].phase != Phase::Forward;
+      });
 }
 
 /// Writes the ops that compute again what is not kept.
@@ -252,7 +253,7 @@ class AgainWriter {
       if (!is_new) continue;
       Origin origin = module_.origins[first.index];
       origin.name += kAgain;
-      origin.is_late = true;
+      origin.phase = Phase::Backward;
       module_.origins.push_back(std::move(origin));
     }
     std::ranges::sort(origins);

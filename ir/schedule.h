@@ -194,9 +194,9 @@ struct TrainRequest {
   std::vector<InputRequest> inputs;
   std::vector<MetricRequest> metrics;
   std::optional<double> clip_norm, average_decay;
-  std::optional<TrainMode> mode;  // none: Train, with a warning where the file has the other form
+  std::optional<TrainMode> mode;              // none: Train, with a warning where the file has the other form
   std::optional<RecomputeRequest> recompute;  // none: all that the backward pass reads is kept
-  int accumulate = 1;  // micro-batches a step
+  int accumulate = 1;                         // micro-batches a step
   Loc loc, loss_loc, accumulate_loc;
 };
 

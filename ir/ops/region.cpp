@@ -40,15 +40,15 @@ const OpDef kIf{.kind = OpKind::If,
 
 /// The body over `chunks` pieces in time (C1-C7 of passes/transform/README.md); the region's last time axis is this
 /// op's.
-const OpDef kChunk{.kind = OpKind::Chunk,
-                   .name = "Chunk",
-                   .attrs = {{"chunks", AttrType::Int, {}, true},
-                             {.name = "in_turn", .type = AttrType::Int, .is_own = true}},
-                   .inputs = {0, -1},
-                   .outputs = {0, -1},
-                   .category = Category::Region,
-                   .infer = infer_body,
-                   .takes_strings = true};
+const OpDef kChunk{
+    .kind = OpKind::Chunk,
+    .name = "Chunk",
+    .attrs = {{"chunks", AttrType::Int, {}, true}, {.name = "in_turn", .type = AttrType::Int, .is_own = true}},
+    .inputs = {0, -1},
+    .outputs = {0, -1},
+    .category = Category::Region,
+    .infer = infer_body,
+    .takes_strings = true};
 
 /// The body as one kernel: made by fuse-regions, and by the schedule's `fuse`.
 const OpDef kFused{.kind = OpKind::Fused,

@@ -215,22 +215,21 @@ static void eval_scatter_nd(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-const OpDef kScatterND{
-    .kind = OpKind::ScatterND,
-    .name = "ScatterND",
-    .onnx = {"ScatterND", 11},
-    .attrs = {{"reduction", AttrType::Text, "none"},
-              {.name = "inside", .type = AttrType::Int, .is_own = true},
-              {.name = "onto_zeros", .type = AttrType::Int, .is_own = true}},
-    .inputs = {3, 3},
-    .category = Category::Index,
-    .infer = infer_scatter_nd,
-    .factors = factors_scatter_nd,
-    .relate = relate_scatter_nd,
-    .linear = {{2}},
-    .is_linear = adds_to_zeros,
-    .gradient = [](const BackwardStep& s) { return gradient_of_scatter(s, OpKind::GatherND); },
-    .eval = eval_scatter_nd,
-    .takes_strings = true};
+const OpDef kScatterND{.kind = OpKind::ScatterND,
+                       .name = "ScatterND",
+                       .onnx = {"ScatterND", 11},
+                       .attrs = {{"reduction", AttrType::Text, "none"},
+                                 {.name = "inside", .type = AttrType::Int, .is_own = true},
+                                 {.name = "onto_zeros", .type = AttrType::Int, .is_own = true}},
+                       .inputs = {3, 3},
+                       .category = Category::Index,
+                       .infer = infer_scatter_nd,
+                       .factors = factors_scatter_nd,
+                       .relate = relate_scatter_nd,
+                       .linear = {{2}},
+                       .is_linear = adds_to_zeros,
+                       .gradient = [](const BackwardStep& s) { return gradient_of_scatter(s, OpKind::GatherND); },
+                       .eval = eval_scatter_nd,
+                       .takes_strings = true};
 
 }  // namespace weftc

@@ -125,8 +125,10 @@ static std::vector<ValueId> decompose_counted_top_k(Builder& build, const OpView
 
 /// Each element that was taken gets its derivative; which ones they are is result 1.
 static Derivatives gradient_of_top_k(const BackwardStep& s) {
-  return {Term(s.build, s.build.op(OpKind::ScatterElements, {s.zeros_like(0).value(), s.op.outputs[1], s.g.value()},
-                                   {{"axis", s.op.integer("axis")}, {"onto_zeros", int64_t{1}}, {"reduction", std::string("add")}}))};
+  return {Term(
+      s.build,
+      s.build.op(OpKind::ScatterElements, {s.zeros_like(0).value(), s.op.outputs[1], s.g.value()},
+                 {{"axis", s.op.integer("axis")}, {"onto_zeros", int64_t{1}}, {"reduction", std::string("add")}}))};
 }
 
 const OpDef kTopK{.kind = OpKind::TopK,

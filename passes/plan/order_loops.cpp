@@ -108,8 +108,9 @@ class LoopOrder {
   bool runs_on_two_streams(const ForStep& loop) const {
     const auto meets = [&](const Step& s) { return meets_ranks(plan_, s); };
     const std::vector<Step>& body = loop.body;
-    return loop.mechanism != Mechanism::Fused && !loop.in_turn && loop.trips > 1 && std::all_of(body.begin(), body.end(), is_leaf) &&
-           std::any_of(body.begin(), body.end(), meets) && !std::all_of(body.begin(), body.end(), meets);
+    return loop.mechanism != Mechanism::Fused && !loop.in_turn && loop.trips > 1 &&
+           std::all_of(body.begin(), body.end(), is_leaf) && std::any_of(body.begin(), body.end(), meets) &&
+           !std::all_of(body.begin(), body.end(), meets);
   }
 
   /// Gives two instances to the buffers that steps of both streams use and only this loop knows.

@@ -171,16 +171,15 @@ std::unordered_set<ValueId> named_values(const Module& module, const Passes& pas
   return kept;
 }
 
-/// Late ops are known by the phases of their origins. An op of the forward pass may have taken in an equal one of the backward pass: it
-/// is not known by that one's origins any more.
+/// Late ops are known by the phases of their origins. An op of the forward pass may have taken in an equal one of the
+/// backward pass: it is not known by that one's origins any more.
 void set_apart(Module& module, const Passes& passes) {
   Graph& graph = module.graph;
   module.training->recomputes = true;
   for (OpId id = graph.first(); id; id = graph.next(id))
     if (passes.is_forward(id))
-      std::erase_if(graph.edit(id).origins, [&](OriginId origin) {
-        return module.origins[origin.index].phase != Phase::Forward;
-      });
+      std::erase_if(graph.edit(id).origins,
+                    [&](OriginId origin) { return module.origins[origin.index].phase != Phase::Forward; });
 }
 
 /// Writes the ops that compute again what is not kept.

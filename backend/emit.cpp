@@ -322,7 +322,9 @@ class Emitter {
   static std::string training_row(const Training& t) {
     const std::string norm = t.norm.empty() ? "" : ", .norm = " + string_literal(t.norm);
     const std::string figures = t.figures.empty() ? "" : ", .figures = kFigures";
-    return format("{.loss = {}, .rate = {}", string_literal(t.loss), string_literal(t.rate)) + norm + figures + "}";
+    const std::string evaluates = t.evaluates.empty() ? "" : ", .evaluates = " + string_literal(t.evaluates);
+    return format("{.loss = {}, .rate = {}", string_literal(t.loss), string_literal(t.rate)) + norm + figures +
+           evaluates + "}";
   }
 
   std::string executable_rows() const {

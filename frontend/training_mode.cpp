@@ -8,6 +8,8 @@ namespace weftc {
 
 namespace {
 
+constexpr int kOpsetOfWhere = 18;
+
 class TrainingForm {
  public:
   TrainingForm(OnnxModel& model, const TrainRequest& request, Diags& diags)
@@ -16,7 +18,8 @@ class TrainingForm {
 
  private:
   void change(std::vector<OnnxNode>& nodes, bool is_subgraph);
-  void change_dropout(OnnxNode& node);
+  OnnxNode change_dropout(OnnxNode& node);
+  void declare_evaluates();
   void change_normalization(OnnxNode& node, const Loc& loc);
   void carry(OnnxNode& node, size_t operand, const Loc& loc);
   std::string original(std::string name) const;
@@ -29,7 +32,7 @@ class TrainingForm {
   std::unordered_map<std::string, std::string> copied_;  // by the result of an Identity, its operand
   RunningStatistics statistics_;
   std::optional<Loc> inferring_;  // the first normalisation that had the form for inference
-  bool has_dropout_ = false;
+  bool has_dropout_ = false, has_choice_ = false;
   int index_ = 0;  // of the next node, those of subgraphs counted
 };
 
@@ -46,11 +49,19 @@ void set_training_form(OnnxNode& node) {
   mode.name = "training_mode", mode.integer = 1;
 }
 
-/// The operand that says the mode since opset 12 gives way to the attribute.
-void TrainingForm::change_dropout(OnnxNode& node) {
+/// The operand that says the mode since opset 12 gives way to the attribute. Gives the node that takes what was drawn,
+/// or what is there where nothing is dropped.
+OnnxNode TrainingForm::change_dropout(OnnxNode& node) {
   node.inputs.resize(std::min<size_t>(node.inputs.size(), 2));
   set_training_form(node);
-  has_dropout_ = true;
+  has_dropout_ = has_choice_ = true;
+  OnnxNode choice;
+  choice.op_type = "Where", choice.opset = kOpsetOfWhere, choice.modules = node.modules;
+  choice.line = node.line, choice.column = node.column;
+  choice.outputs = {node.outputs[0]};
+  node.outputs[0] += ".drawn";
+  choice.inputs = {kEvaluates, node.inputs[0], node.outputs[0]};
+  return choice;
 }
 
 /// What a chain of Identity copies: exporters read initialisers through them. A damaged file may have a cycle of them.
@@ -86,25 +97,38 @@ void TrainingForm::change_normalization(OnnxNode& node, const Loc& loc) {
   if (node.inputs.size() != 5) return;  // the importer reports it
   if (!has_training_form(node) && !inferring_) inferring_ = loc;
   set_training_form(node);
+  node.inputs.emplace_back(kEvaluates);
+  has_choice_ = true;
   node.outputs.resize(3);  // opsets up to 13 declare two more, which say nothing new
   for (const size_t operand : {3, 4}) carry(node, operand, loc);
 }
 
 void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
-  for (OnnxNode& node : nodes) {
+  std::vector<OnnxNode> changed;
+  for (OnnxNode& each : nodes) {
+    OnnxNode& node = changed.emplace_back(std::move(each));
     const Loc loc = model_.loc(node, index_++);
     for (OnnxAttr& attr : node.attrs)
       for (OnnxGraph& graph : attr.graphs) change(graph.nodes, true);
     if (!node.domain.empty()) continue;
-    if (node.op_type == "Dropout") change_dropout(node);
-    if (node.op_type != "BatchNormalization") continue;
-    if (is_subgraph)
+    if (node.op_type == "Dropout" && !node.inputs.empty() && !node.outputs.empty())
+      changed.push_back(change_dropout(changed.back()));
+    else if (node.op_type != "BatchNormalization")
+      continue;
+    else if (is_subgraph)
       diags_.error("train-statistics-subgraph-unsupported", loc,
                    "the running statistics of a BatchNormalization in a subgraph cannot follow the batches yet; "
                    "'mode: eval' leaves them as they are");
     else
       change_normalization(node, loc);
   }
+  nodes = std::move(changed);
+}
+
+void TrainingForm::declare_evaluates() {
+  OnnxValue input;
+  input.name = kEvaluates, input.element_type = element_type_of_name("bool"), input.dims.emplace();
+  model_.graph.inputs.push_back(std::move(input));
 }
 
 /// Who asks for a mode knows what the file is.
@@ -125,6 +149,7 @@ std::optional<RunningStatistics> TrainingForm::run() {
   change(model_.graph.nodes, false);
   if (diags_.errors() > errors) return {};
   warn_of_export();
+  if (has_choice_) declare_evaluates();
   return statistics_;
 }
 

@@ -91,7 +91,7 @@ class TrainingStep {
   OnnxModel& model_;
   const TrainRequest& request_;
   Diags& diags_;
-  std::string loss_;
+  std::string loss_, evaluates_;
   std::optional<OnnxFunction> optimizer_;
   std::vector<Parameter> parameters_;
   std::vector<TrainedState> states_;
@@ -450,6 +450,8 @@ std::vector<const OnnxTensor*> TrainingStep::bind(const std::unordered_set<std::
 bool TrainingStep::carry_statistics() {
   const std::optional<RunningStatistics> statistics = put_into_training_form(model_, request_, diags_);
   if (!statistics) return false;
+  for (const OnnxValue& input : model_.graph.inputs)
+    if (input.name == kEvaluates) evaluates_ = kEvaluates;
   std::unordered_set<std::string> names;
   for (const auto& [name, next] : *statistics) names.insert(name);
   for (const OnnxTensor* tensor : bind(names))
@@ -602,7 +604,8 @@ std::optional<WrittenStep> TrainingStep::run() {
   model_.opsets.emplace("ai.onnx.preview.training", 1);
   std::vector<std::string> figures;
   for (const MetricRequest& metric : request_.metrics) figures.push_back(metric.name);
-  return WrittenStep{{loss_, kRate, request_.clip_norm ? kNorm : "", std::move(figures), false}, std::move(states_)};
+  return WrittenStep{{loss_, kRate, request_.clip_norm ? kNorm : "", std::move(figures), evaluates_, false},
+                     std::move(states_)};
 }
 
 }  // namespace

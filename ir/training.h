@@ -17,6 +17,7 @@ struct Training {
   std::string loss, rate;
   std::string norm;                  // of all gradients together; empty: it is not computed
   std::vector<std::string> figures;  // others that are asked for
+  std::string evaluates;             // an input: whether the invocation is an evaluation; empty: nothing asks for it
   bool recomputes = false;           // values are computed again: late ops are apart (the glossary of ir/README.md)
 };
 

@@ -32,14 +32,18 @@ bool are_vectors(const OpView& op, int first, int last, int64_t length) {
 }
 
 /// BatchNormalization-7: with spatial = 0 there would be a statistic for each element. With training_mode = 1 (since
-/// 14) statistics are those of x, and the next two results update the running ones. Older opsets declare up to five
-/// outputs.
+/// 14) statistics are those of x, and the next two results update the running ones; a training adds an operand that
+/// says whether the running ones are used all the same. Older opsets declare up to five outputs.
 bool infer_batch_normalization(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 2)) return false;
   if (!int_of(op.op(), "spatial"))
     return op.fail("batch-normalization-mode-unsupported", "only statistics over channels are supported");
   if (int_of(op.op(), "training_mode") && !is_fixed(op, 0)) return false;
-  if (!is_real_operand(op, 0) || !are_vectors(op, 1, 4, op.type(0).shape[1].bound) || !same_dtypes(op, 3)) return false;
+  if (!is_real_operand(op, 0) || !are_vectors(op, 1, 4, op.type(0).shape[1].bound) || !same_dtypes(op, 3, 5))
+    return false;
+  const bool may_choose = int_of(op.op(), "training_mode") && op.has(5);
+  if (op.inputs() == 6 && !(may_choose && op.type(5).dtype == DType::Bool && op.type(5).count() == 1))
+    return op.fail("batch-normalization-operands", "5 operands are needed, not 6");
   const TensorType statistics{op.type(3).dtype, op.type(3).shape, {}};
   results = {{op.type(0).dtype, op.type(0).shape, {}}, statistics, statistics, statistics, statistics};
   return true;
@@ -70,9 +74,13 @@ std::vector<ValueId> train_batch_normalization(Builder& build, const OpView& op)
   // Both statistics once, for all results: of a sliced batch each is an all-reduce.
   const std::vector<int64_t> axes = dims_of_channels(ndim);
   const ValueId x = build.cast(in[0], stash);
-  const ValueId center = mean(build, x, axes, true), deviation = subtract(build, x, center);
-  const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
-  const ValueId root = build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, variance, epsilon)});
+  const ValueId center = mean(build, x, axes, true), own_deviation = subtract(build, x, center);
+  const ValueId variance = mean(build, multiply(build, own_deviation, own_deviation), axes, true);
+  const auto used = [&](int i, ValueId own) {
+    return op.has(5) ? build.op(OpKind::Where, {in[5], channels(i), own}) : own;
+  };
+  const ValueId deviation = op.has(5) ? subtract(build, x, used(3, center)) : own_deviation;
+  const ValueId root = build.op(OpKind::Sqrt, {with_scalar(build, OpKind::Add, used(4, variance), epsilon)});
   const ValueId y = add(build, multiply(build, divide(build, deviation, root), channels(1)), channels(2));
   const auto flat = [&](ValueId own) { return build.cast(build.reshape(own, build.dims(in[3])), running); };
   const auto updated = [&](int i, ValueId own) {
@@ -84,7 +92,8 @@ std::vector<ValueId> train_batch_normalization(Builder& build, const OpView& op)
 }
 
 /// With h = (x - mean) / root, and sums over all but the channels: those of g and of g * h are the derivatives by bias
-/// and scale, and with training_mode all that the derivative by x, on which mean and root depend, needs of the batch.
+/// and scale, and with training_mode, where no evaluation is differentiated, all that the derivative by x, on which
+/// mean and root depend, needs of the batch.
 Derivatives gradient_of_batch_normalization(const BackwardStep& s) {
   const int ndim = s.view.type(0).ndim();
   const DType stash = wide(s.g.dtype());
@@ -234,7 +243,7 @@ const OpDef kBatchNormalization{.kind = OpKind::BatchNormalization,
                                           {"momentum", AttrType::Real, 0.9},
                                           {"spatial", AttrType::Int, 1},
                                           {"training_mode", AttrType::Int, 0}},
-                                .inputs = {5, 5},
+                                .inputs = {5, 6},
                                 .outputs = {1, 5},
                                 .infer = infer_batch_normalization,
                                 .gradient = gradient_of_batch_normalization,

@@ -78,9 +78,9 @@ bool import_dtype(Graph& graph, OpId op, const char* attr, const OpView& view) {
   return true;
 }
 
-bool same_dtypes(const OpView& op, int first) {
+bool same_dtypes(const OpView& op, int first, int end) {
   std::optional<DType> dtype;
-  for (int i = first; i < op.inputs(); ++i) {
+  for (int i = first; i < std::min(end, op.inputs()); ++i) {
     if (!op.has(i)) continue;
     if (dtype && *dtype != op.type(i).dtype)
       return op.fail("operand-dtypes", "operands must have one element type, but there are {} and {}",

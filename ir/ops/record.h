@@ -16,8 +16,8 @@ std::optional<DType> onnx_dtype(int64_t number);
 /// Replaces attribute `attr`, an ONNX type number, by our dtype's; reports types that we do not have.
 bool import_dtype(Graph& graph, OpId op, const char* attr, const OpView& view);
 
-/// True if all present operands from `first` on have one dtype; else reports.
-bool same_dtypes(const OpView& op, int first = 0);
+/// True if all present operands from `first` to `end` have one dtype; else reports.
+bool same_dtypes(const OpView& op, int first = 0, int end = INT_MAX);
 /// True if operand `input` has a floating type; else reports.
 bool is_real_operand(const OpView& op, int input);
 /// True if operand `input` is gone, because it became the attribute `attr` (see ConstantOperand); else reports

@@ -182,7 +182,8 @@ bool TextParser::primal() {
 bool TextParser::training() {
   Training& made = module_.training.emplace();
   const auto figure = [&] { return text(made.figures.emplace_back()); };
-  if (!(text(made.loss) && text(made.rate) && text(made.norm) && expect(Kind::Sign, "[") && list("]", figure)))
+  if (!(text(made.loss) && text(made.rate) && text(made.norm) && text(made.evaluates) && expect(Kind::Sign, "[") &&
+        list("]", figure)))
     return false;
   made.recomputes = accept(Kind::Word, "recompute");
   return true;

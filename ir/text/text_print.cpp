@@ -243,8 +243,8 @@ std::string Printer::header() {
   for (const auto& [derivative, primal] : module_.primals)
     text += format("primal {} {}\n", quote(derivative), quote(primal));
   if (module_.training)
-    text += format("train {} {} {} {}{}\n", quote(module_.training->loss), quote(module_.training->rate),
-                   quote(module_.training->norm),
+    text += format("train {} {} {} {} {}{}\n", quote(module_.training->loss), quote(module_.training->rate),
+                   quote(module_.training->norm), quote(module_.training->evaluates),
                    list_text(module_.training->figures, [](const std::string& name) { return quote(name); }),
                    module_.training->recomputes ? " recompute" : "");
   if (module_.generation) text += "generate" + attrs(attrs_of(*module_.generation)) + "\n";

@@ -79,6 +79,7 @@ VariantInputs::VariantInputs(RankBase& rank, const Executable& variant, const Op
                        !has_file && !is_given_later,
                        false,
                        {}});
+    if (is_given_later && variant.training != nullptr) inputs_.back().part.bytes.assign(1, 0);  // no evaluation
   }
 }
 

@@ -27,9 +27,10 @@ TextPorts::TextPorts(const Executable& executable)
 }
 
 bool is_fed(const Executable& executable, const char* input) {
+  const auto is = [&](const char* name) { return name != nullptr && std::string_view(name) == input; };
+  if (executable.training != nullptr && is(executable.training->evaluates)) return true;
   if (executable.generation == nullptr) return false;
   const Generation& generation = *executable.generation;
-  const auto is = [&](const char* name) { return name != nullptr && std::string_view(name) == input; };
   return is(generation.tokens) || is(generation.positions) || is(generation.mask);
 }
 

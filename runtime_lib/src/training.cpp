@@ -187,6 +187,8 @@ double Trainer::output(const Port* port) {
 void Trainer::feed(TrainingData& data, int64_t batch, int64_t number) {
   inputs_.load(int(std::min<int64_t>(number, INT32_MAX)));
   for (const WholeTensor& tensor : data.batch_of(batch)) inputs_.give(tensor);
+  const char flag = rank_.evaluates ? 1 : 0;
+  if (const char* name = rank_.executable.training->evaluates) inputs_.give({name, {}, &flag});
   inputs_.upload(states_);
   rank_.barrier();
 }

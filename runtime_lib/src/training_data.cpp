@@ -10,6 +10,7 @@
 
 #include "checks.h"
 #include "nearest.h"
+#include "text_ports.h"
 #include "weft/random.h"
 
 namespace weft {
@@ -96,7 +97,7 @@ TrainingData::TrainingData(const Executable& executable, const Options& options,
     : shuffles_(samples.shuffles), seed_(samples.seed) {
   std::vector<std::string> names;
   for (const Port* port : distinct_ports(executable, &Program::inputs)) {
-    if (is_state_input(executable, port->name)) continue;
+    if (is_state_input(executable, port->name) || is_fed(executable, port->name)) continue;
     names.emplace_back(port->name);
     if (samples.files.contains(port->name))
       open(*port, samples);

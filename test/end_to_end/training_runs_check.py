@@ -131,12 +131,33 @@ def check_split(folder, name, split, wanted, more=""):
         harness.check(f"{name}/and gets to the same loss", error < 2e-5, error)
 
 
+def parameters(folder, *names):
+    return [np.load(folder / f"{name}.npy").astype(np.float64) for name in names]
+
+
+def cross_entropy(scores, labels):
+    return (np.log(np.exp(scores).sum(1)) - scores[np.arange(len(labels)), labels]).mean()
+
+
 def forward(folder, x, labels):
     """Mean cross entropy and accuracy of a checkpoint's parameters."""
-    w1, b1, w2 = (np.load(folder / f"{name}.npy").astype(np.float64) for name in ("w1", "b1", "w2"))
+    w1, b1, w2 = parameters(folder, "w1", "b1", "w2")
     scores = np.maximum(x @ w1 + b1, 0) @ w2
-    chosen = scores[np.arange(len(labels)), labels]
-    return (np.log(np.exp(scores).sum(1)) - chosen).mean(), (scores.argmax(1) == labels).mean()
+    return cross_entropy(scores, labels), (scores.argmax(1) == labels).mean()
+
+
+def check_evaluated_mode(folder, program, place):
+    """Behind the last step of a run: normalized by what the statistics were then, with nothing dropped."""
+    x, labels = np.load(folder / "x.npy")[:96], np.load(folder / "labels.npy")[:96]
+    data = ["--eval-data", f"x={folder / 'x.npy'}", "--eval-data", f"labels={folder / 'labels.npy'}"]
+    status, _, err = train(folder, program, "--steps", 12, "--shuffle", "--resume", place, "--log", folder / "normed_eval.jsonl", *data)
+    if not harness.check("mode/evaluates", status == 0, f"exit {status}: {err[-300:]}"):
+        return
+    w1, scale, shift, mean, variance, w2 = parameters(place / "step-000012", "w1", "scale", "shift", "mean", "variance", "w2")
+    h = np.maximum((x @ w1 - mean) / np.sqrt(variance + 1e-5) * scale + shift, 0)
+    found = json.loads((folder / "normed_eval.jsonl").read_text().splitlines()[-1])["eval_loss"]
+    error = abs(found / cross_entropy(h @ w2, labels) - 1)
+    harness.check("mode/evaluates with running statistics and all elements", error < 1e-5, error)
 
 
 def check_evaluation(folder, name, split, more, wanted):
@@ -186,6 +207,8 @@ def check_mode(folder):
         error = harness.relative_error(*(np.load(place / "step-000012" / f"{name}.npy") for place in (folder / "normed_ranks", whole)))
         harness.check(f"mode/two ranks have the running {name} of one", error < 2e-5, error)
     check_new_draws(folder, one)
+    check_evaluated_mode(folder, one, whole)
+    check_evaluated_mode(folder, two, folder / "normed_ranks")
 
 
 def check_new_draws(folder, program):

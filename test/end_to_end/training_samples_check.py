@@ -55,7 +55,8 @@ def trained(folder, name, model, schedule, *flags):
         status, _, err = harness.run([program, *flags, "--shuffle", "--log", folder / f"{schedule}.jsonl"])
     if not harness.check(f"{name}/trains", status == 0, f"exit {status}: {err[-300:]}"):
         return None
-    return np.array([json.loads(line)["loss"] for line in (folder / f"{schedule}.jsonl").read_text().splitlines()])
+    lines = map(json.loads, (folder / f"{schedule}.jsonl").read_text().splitlines())
+    return np.array([line["loss"] for line in lines if "loss" in line])
 
 
 def check_sample(folder, sample):
@@ -79,7 +80,8 @@ def check_digits(folder, epochs, least):
     """What the README does with the sample."""
     model, run, forward = folder / "digits.onnx", folder / "run", folder / "forward"
     script("digits", "model", model)
-    data = [flag for kind in ("images", "labels") for flag in ("--data", f"{kind}={folder}/train_{kind}.npy")]
+    data = [flag for part, name in (("train", "--data"), ("test", "--eval-data")) for kind in ("images", "labels")
+            for flag in (name, f"{kind}={folder}/{part}_{kind}.npy")]
     if trained(folder, "digits", model, "digits", *data, "--epochs", epochs, "--checkpoint", run) is None:
         return
     count = len(np.load(folder / "test_labels.npy"))
@@ -93,6 +95,9 @@ def check_digits(folder, epochs, least):
             return
     share = float(script("digits", "accuracy", folder / "scores.npy", folder / "test_labels.npy"))
     harness.measured("digits/test pictures that are right", share > least, f"{100 * share:.2f} % of {count}")
+    found = json.loads((folder / "digits.jsonl").read_text().splitlines()[-1])
+    most = (count - found["eval_samples"] + 0.5) / count  # samples that fill no batch are left out
+    harness.check("digits/an evaluation says the same", abs(found["eval_accuracy"] - share) < most, (found, share))
 
 
 def main():

@@ -91,6 +91,10 @@ def cases():
         Case("moe", SAMPLES / "moe" / "make.py", schedules("moe", "replicated", "experts", "exchanged", "overlapped"),
              ("exchanged", "overlapped"),
              flags=["--width", "128", "--inner", "512", "--capacity", "40"], dims={"groups": 4, "tokens": 128}, mesh=["ep=2"]),
+        # A step of data parallel training: sums of gradients under the rest of the way back.
+        Case("training", SAMPLES / "gpt2" / "make.py", schedules("training", "gpt2_dp2", "gpt2_dp2_overlap"),
+             ("gpt2_dp2_overlap", "gpt2_dp2_overlap"),
+             flags=["--layers", "4", "--width", "128", "--heads", "4", "--vocab", "256", "--context", "64"]),
         # Four ranks, whatever the cores: two in each of two stages.
         Case("pipeline_boundary", SAMPLES / "pipeline_boundary" / "make.py",
              schedules("pipeline_boundary", "ar_p2p", "rs_p2p_ag", "overlapped", "overlapped_fused"),
@@ -103,7 +107,8 @@ def model_of(case):
     """The model's file, written if a script has to."""
     if case.model.suffix != ".py":
         return case.model
-    model = FOLDER / f"{case.name.replace(' ', '_')}{'.onnx' if case.model.parent == MODELS else '.onnxtxt'}"
+    binary = case.model.parent in (MODELS, SAMPLES / "gpt2")
+    model = FOLDER / f"{case.name.replace(' ', '_')}{'.onnx' if binary else '.onnxtxt'}"
     run(sys.executable, case.model, model, *case.flags)
     return model
 

@@ -131,6 +131,17 @@ def check_split(folder, name, split, wanted, more=""):
         harness.check(f"{name}/and gets to the same loss", error < 2e-5, error)
 
 
+def check_precision(folder, wanted):
+    """Operands of products are rounded; parameters, sums and the optimizer are not."""
+    program = build(folder, "bf16", "precision: bf16\n")
+    if not program:
+        return
+    status, _, err = train(folder, program, "--steps", STEPS, "--shuffle", "7", "--log", folder / "bf16.jsonl")
+    if harness.check("bf16/runs", status == 0, f"exit {status}: {err[-300:]}"):
+        error = np.abs(losses(folder / "bf16.jsonl") / wanted - 1).max()
+        harness.check("bf16/losses near those of 32 bits", 1e-6 < error < 2e-2, error)
+
+
 def parameters(folder, *names):
     return [np.load(folder / f"{name}.npy").astype(np.float64) for name in names]
 
@@ -387,6 +398,7 @@ if __name__ == "__main__":
         check_evaluation(FOLDER, "evaluation_in_parts", SPLITS["data_parallel"], "  accumulate: 2\n", WANTED)
         check_export(FOLDER)
         check_mode(FOLDER)
+        check_precision(FOLDER, WANTED)
         check_infinite(FOLDER)
         check_samples(FOLDER)
         check_recompute(FOLDER)

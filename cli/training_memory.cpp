@@ -3,7 +3,7 @@
 #include <set>
 
 #include "cli/json.h"
-#include "cli/timeline_text.h"
+#include "cli/table.h"
 #include "ir/plan_walk.h"
 
 namespace weftc {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/base/contains.h"
 #include "ir/op_def.h"
 #include "passes/layout/layout_requests.h"
 #include "passes/layout/layout_rules.h"
@@ -45,6 +46,7 @@ class GraphLayout {
   void lay(OpId id);
   void lay_source(OpId id);
   void lay_settled(OpId id);
+  std::vector<bool> yielding_operands(OpId id);
   void lay_transfer(OpId id);
   void lay_model_collective(OpId id);
   void lay_if(OpId id);
@@ -79,6 +81,7 @@ class GraphLayout {
   Diags& diags_;
   Resharder resharder_;
   std::map<ValueId, ValueId> latest_;
+  std::set<ValueId> derivatives_;  // and what backward ops make of them
 };
 
 /// True if what `wanted` has on an axis goes with a layout: where another axis slices the same dimension, it does so in
@@ -188,10 +191,27 @@ void GraphLayout::lay_source(OpId id) {
   set_layout(value, layout);
 }
 
+/// A product that goes back through product N serves on each axis the loop that N served: the operands that N had
+/// decide, and not how the derivative by N lies. In a product that N sums up over slices, that derivative is gathered
+/// then, and the derivative of a weight is a slice as the weight is.
+std::vector<bool> GraphLayout::yielding_operands(OpId id) {
+  const Op& op = graph_.op(id);
+  const bool is_backward = std::any_of(op.origins.begin(), op.origins.end(), [&](OriginId origin) {
+    return module_.origins[origin.index].phase == Phase::Backward;
+  });
+  std::vector<bool> are_derivatives;
+  for (const ValueId v : op.inputs) are_derivatives.push_back(v && derivatives_.contains(v));
+  const bool reads_one = contains(are_derivatives, true);
+  for (const ValueId v : op.outputs)
+    if ((is_backward && reads_one) || module_.primals.contains(graph_.value(v).name)) derivatives_.insert(v);
+  return is_backward && reads_one && category(op) == Category::Contraction ? are_derivatives : std::vector<bool>{};
+}
+
 /// An op with a factor rule, or a view: the rules settle its axes, operands are resharded to what they say.
 void GraphLayout::lay_settled(OpId id) {
   std::vector<Layout> arriving;
   std::vector<ValueId> operands;
+  const std::vector<bool> yielding = yielding_operands(id);
   for (ValueId v : graph_.op(id).inputs) {
     operands.push_back(fetch(v, id));
     arriving.push_back(v ? graph_.type(operands.back()).layout : Layout{});
@@ -200,7 +220,7 @@ void GraphLayout::lay_settled(OpId id) {
     if (!(operands[i] == graph_.op(id).inputs[i])) graph_.set_input(id, i, operands[i]);
   const Op& op = graph_.op(id);
   const OpView view(module_, graph_, op);
-  OpLayouts settled = settle(view, mesh(op), arriving);
+  OpLayouts settled = settle(view, mesh(op), arriving, yielding);
   if (!settled.refusal.empty()) {
     diags_.error("layout-varying", module_.loc(op), "{}", settled.refusal);
     return;

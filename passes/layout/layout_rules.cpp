@@ -28,8 +28,13 @@ bool nests(const TensorType& type, const Layout& settled, int dim, const Mesh& m
 /// The state of one op while its axes are settled one after the other, in mesh order.
 class LayoutSolver {
  public:
-  LayoutSolver(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving)
-      : op_(op), mesh_(mesh), arriving_(arriving), is_view_(op_def(op.op()).category == Category::View) {
+  LayoutSolver(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving,
+               const std::vector<bool>& yielding)
+      : op_(op),
+        mesh_(mesh),
+        arriving_(arriving),
+        yielding_(yielding),
+        is_view_(op_def(op.op()).category == Category::View) {
     out_.operands = arriving;
     out_.results.resize(op.op().outputs.size());
     if (!is_view_) rule_ = factor_rule(op);
@@ -59,6 +64,7 @@ class LayoutSolver {
   const OpView& op_;
   const Mesh& mesh_;
   const std::vector<Layout>& arriving_;
+  const std::vector<bool>& yielding_;
   const bool is_view_;
   FactorRule rule_;
   OpLayouts out_;
@@ -120,6 +126,8 @@ void LayoutSolver::settle_slices(int axis) {
   for (size_t i = 0; i < arriving_.size(); ++i)
     if (arriving_[i][axis].is(Kind::S)) sliced.push_back(static_cast<int>(i));
   std::stable_sort(sliced.begin(), sliced.end(), [&](int i, int j) { return bytes(i) > bytes(j); });
+  if (!yielding_.empty())
+    std::stable_partition(sliced.begin(), sliced.end(), [&](int i) { return !yielding_[static_cast<size_t>(i)]; });
   for (size_t w = 0; w < sliced.size(); ++w) {
     if (try_winner(axis, sliced[w])) return;
     give_up(axis, sliced[w], "the op cannot keep this slice");
@@ -270,9 +278,10 @@ bool LayoutSolver::try_view(int axis, int winner) {
 
 }  // namespace
 
-OpLayouts settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving) {
+OpLayouts settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving,
+                 const std::vector<bool>& yielding) {
   WEFT_CHECK(arriving.size() == op.op().inputs.size(), "one layout for each operand");
-  return LayoutSolver(op, mesh, arriving).run();
+  return LayoutSolver(op, mesh, arriving, yielding).run();
 }
 
 /// The block with which dim `dim` of an operand would have to be sliced so that `wanted` comes of it; settling

@@ -17,8 +17,10 @@ struct OpLayouts {
 };
 
 /// Settles the axes of `mesh` in order for an op with a factor rule or of category View; `arriving` has one layout an
-/// operand. Region, Collective and Source ops are not settled here.
-OpLayouts settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving);
+/// operand. A slice of an operand that is `yielding` decides nothing that one of another operand can. Region,
+/// Collective and Source ops are not settled here.
+OpLayouts settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving,
+                 const std::vector<bool>& yielding = {});
 
 /// The same backwards, for one axis on which nothing is sliced yet: how the op settles when the slice of an operand
 /// makes `wanted` of a result. None where no slice of an operand does.

@@ -207,9 +207,35 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, OpId before, b
   return graph_.result(id);
 }
 
+/// A view of a derivative that is to be whole on some axes: the view of what it shows, made whole. Several products
+/// read one derivative through views, so that it is gathered once.
+std::optional<ValueId> Resharder::gathered_view(ValueId value, const Layout& to, OpId reader) {
+  const Op& view = graph_.producer_op(value);
+  const bool is_backward = std::any_of(view.origins.begin(), view.origins.end(), [&](OriginId origin) {
+    return module_.origins[origin.index].phase == Phase::Backward;
+  });
+  if (!is_backward || (view.kind != OpKind::Reshape && view.kind != OpKind::Transpose)) return {};
+  const Layout now = graph_.type(value).layout;
+  Layout of_operand = graph_.type(view.inputs[0]).layout;
+  for (int axis = 0; axis < std::max(now.size(), to.size()); ++axis) {
+    if (now[axis] == to[axis]) continue;
+    if (!to[axis].is(AxisState::Kind::R) || !of_operand[axis].is(AxisState::Kind::S)) return {};
+    of_operand.set(axis, {});
+  }
+  const ValueId whole = reshard(view.inputs[0], of_operand, reader);
+  NewOp made = copy_of(graph_.producer_op(value));
+  made.name = graph_.producer_op(value).name + ".whole";
+  made.inputs = {whole};
+  made.results = {graph_.type(value)};
+  made.results[0].layout = to;
+  return graph_.result(graph_.add(std::move(made), reader));
+}
+
 ValueId Resharder::reshard(ValueId value, const Layout& to, OpId reader) {
   const TensorType type = graph_.type(value);
   if (type.layout == to) return value;
+  if (reader)
+    if (const std::optional<ValueId> view = gathered_view(value, to, reader)) return *view;
   const bool is_late = reader && module_.is_late(graph_.op(reader)) && !module_.is_late(graph_.producer_op(value));
   const bool is_there_early = category(graph_.producer_op(value)) == Category::Source;
   const OpId before = is_late || is_there_early ? reader : OpId{};

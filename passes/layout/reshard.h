@@ -1,6 +1,7 @@
 // Inserts the collectives that take a value from one layout to another (L7).
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -37,6 +38,7 @@ class Resharder {
   ValueId reshard(ValueId value, const Layout& to, OpId reader = {});
 
  private:
+  std::optional<ValueId> gathered_view(ValueId value, const Layout& to, OpId reader);
   ValueId insert(ValueId value, const ReshardStep& step, OpId before, bool is_late);
   std::string name_of(ValueId value, const ReshardStep& step, bool is_late);
 

@@ -69,6 +69,12 @@ TEST_CASE("tensor parallel: a sum forward; none backward, where nothing in front
   CHECK(check_step("tp: 2", "w1: {tp: 1}, b1: {tp: 0}, w2: {tp: 0}") == std::map<std::string, int>{{"AllReduce", 1}});
 }
 
+TEST_CASE("sequence parallel: slices of rows between the layers; a product goes back by the slices it had") {
+  CHECK(check_step("tp: 2",
+                   "x: {tp: 0}, target: {tp: 0}, n.use: {tp: R}, y: {tp: 0}, w1: {tp: 1}, b1: {tp: 0}, w2: {tp: 0}") ==
+        std::map<std::string, int>{{"AllReduce", 1}, {"AllGather", 2}, {"ReduceScatter", 1}});
+}
+
 TEST_CASE("both at once") {
   CHECK(check_step("dp: 2, tp: 2", "x: {dp: 0}, target: {dp: 0}, w1: {tp: 1}, b1: {tp: 0}, w2: {tp: 0}") ==
         std::map<std::string, int>{{"AllReduce", 5}});

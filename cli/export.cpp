@@ -35,9 +35,13 @@ class Checkpoint {
 
   const std::string& folder() const { return folder_; }
   int count() const { return count_; }
+  bool has_what_is_wanted() const { return wanted_ > 0; }
 
   std::optional<std::vector<std::byte>> bytes_of(const OnnxTensor& initialiser) {
-    const std::string file = format("{}/{}.npy", folder_, output_file_name(initialiser.name + suffix_));
+    std::string file = format("{}/{}.npy", folder_, output_file_name(initialiser.name + suffix_));
+    const bool is_wanted = is_there(file);
+    if (!is_wanted)
+      file = format("{}/{}.npy", folder_, output_file_name(initialiser.name));  // statistics have no average
     if (!is_there(file)) return {};
     std::optional<Tensor> tensor = read_tensor_file(file, diags_);
     if (!tensor) return {};
@@ -48,14 +52,15 @@ class Checkpoint {
                    element_type_name(initialiser.element_type), dims_text(initialiser.dims));
       return {};
     }
-    ++count_;
+    count_ += 1;
+    wanted_ += is_wanted;
     return tensor_to_bytes(*tensor);
   }
 
  private:
   std::string folder_, suffix_;
   Diags& diags_;
-  int count_ = 0;
+  int count_ = 0, wanted_ = 0;
 };
 
 }  // namespace
@@ -71,7 +76,7 @@ int run_export(const Options& options) {
   if (!diags.ok()) return finish(diags);
   const auto bytes_of = [&](const OnnxTensor& initialiser) { return checkpoint.bytes_of(initialiser); };
   if (!write_onnx_with(options.model, bytes_of, options.output, diags)) return finish(diags);
-  if (checkpoint.count() == 0)
+  if (!checkpoint.has_what_is_wanted())
     diags.error("export-nothing", Loc::in_file(checkpoint.folder()),
                 "the checkpoint has no {} for any initializer of {}", options.averages ? "average" : "value",
                 printable(options.model));

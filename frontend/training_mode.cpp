@@ -18,8 +18,9 @@ class TrainingForm {
 
  private:
   void change(std::vector<OnnxNode>& nodes, bool is_subgraph);
-  OnnxNode change_dropout(OnnxNode& node);
+  std::vector<OnnxNode> change_dropout(OnnxNode& node);
   void declare_evaluates();
+  void check_readers(const std::vector<OnnxNode>& nodes);
   void change_normalization(OnnxNode& node, const Loc& loc);
   void carry(OnnxNode& node, size_t operand, const Loc& loc);
   std::string original(std::string name) const;
@@ -49,9 +50,9 @@ void set_training_form(OnnxNode& node) {
   mode.name = "training_mode", mode.integer = 1;
 }
 
-/// The operand that says the mode since opset 12 gives way to the attribute. Gives the node that takes what was drawn,
-/// or what is there where nothing is dropped.
-OnnxNode TrainingForm::change_dropout(OnnxNode& node) {
+/// The operand that says the mode since opset 12 gives way to the attribute. Gives the nodes that take what was drawn
+/// and the mask, or what is there and a mask that drops nothing.
+std::vector<OnnxNode> TrainingForm::change_dropout(OnnxNode& node) {
   node.inputs.resize(std::min<size_t>(node.inputs.size(), 2));
   set_training_form(node);
   has_dropout_ = has_choice_ = true;
@@ -61,7 +62,13 @@ OnnxNode TrainingForm::change_dropout(OnnxNode& node) {
   choice.outputs = {node.outputs[0]};
   node.outputs[0] += ".drawn";
   choice.inputs = {kEvaluates, node.inputs[0], node.outputs[0]};
-  return choice;
+  if (node.outputs.size() < 2 || node.outputs[1].empty()) return {choice};
+  OnnxNode mask = choice;
+  mask.op_type = "Or";
+  mask.outputs = {node.outputs[1]};
+  node.outputs[1] += ".drawn";
+  mask.inputs = {kEvaluates, node.outputs[1]};
+  return {choice, mask};
 }
 
 /// What a chain of Identity copies: exporters read initialisers through them. A damaged file may have a cycle of them.
@@ -112,7 +119,7 @@ void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
       for (OnnxGraph& graph : attr.graphs) change(graph.nodes, true);
     if (!node.domain.empty()) continue;
     if (node.op_type == "Dropout" && !node.inputs.empty() && !node.outputs.empty())
-      changed.push_back(change_dropout(changed.back()));
+      for (OnnxNode& choice : change_dropout(changed.back())) changed.push_back(std::move(choice));
     else if (node.op_type != "BatchNormalization")
       continue;
     else if (is_subgraph)
@@ -123,6 +130,23 @@ void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
       change_normalization(node, loc);
   }
   nodes = std::move(changed);
+}
+
+/// Equal tensors that an exporter wrote once: a scale that followed the running variance would not be trained.
+void TrainingForm::check_readers(const std::vector<OnnxNode>& nodes) {
+  for (const OnnxNode& node : nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool is_own = node.op_type == "BatchNormalization" && (i == 3 || i == 4);
+      const std::string name = original(node.inputs[i]);
+      if (is_own || node.op_type == "Identity" || !statistics_.contains(name)) continue;
+      diags_.error("train-statistics-read-unsupported", Loc::in_node(model_.file, node.name, node.op_type, 0),
+                   "it reads '{}', which is a running statistic of a BatchNormalization as well; exporters write equal "
+                   "tensors once unless they export for training",
+                   printable(name));
+    }
+    for (const OnnxAttr& attr : node.attrs)
+      for (const OnnxGraph& graph : attr.graphs) check_readers(graph.nodes);
+  }
 }
 
 void TrainingForm::declare_evaluates() {
@@ -147,6 +171,7 @@ std::optional<RunningStatistics> TrainingForm::run() {
       copied_.emplace(node.outputs[0], node.inputs[0]);
   const int errors = diags_.errors();
   change(model_.graph.nodes, false);
+  check_readers(model_.graph.nodes);
   if (diags_.errors() > errors) return {};
   warn_of_export();
   if (has_choice_) declare_evaluates();

@@ -293,7 +293,13 @@ bool TrainingStep::write_metrics() {
     const auto is_loss = [&](const OnnxFunction& known) {
       return known.domain == "weft.loss" && known.name == metric.call.function;
     };
-    if (contains(known_names(), metric.name) && metric.value != metric.name) {
+    static const std::vector<std::string> kOfLog{"step", "loss",    "rate",          "grad_norm",
+                                                 "ms",   "samples", "samples_per_s", "tokens_per_s"};
+    if (contains(kOfLog, metric.name) || metric.name.starts_with("train.")) {
+      diags_.error("train-metric-name", metric.loc, "the log has a figure '{}' of its own: choose another name",
+                   printable(metric.name));
+      ok = false;
+    } else if (contains(known_names(), metric.name) && metric.value != metric.name) {
       diags_.error("train-metric", metric.loc, "the model has a value '{}' already: choose another name",
                    printable(metric.name));
       ok = false;

@@ -180,12 +180,15 @@ static Derivatives gradient_of_max_pool(const BackwardStep& s) {
                 s.op.name);
     return {};
   }
-  const Dims dims = s.in(0).dims();
-  const int64_t elements = element_count(dims), windows = element_count(s.g.dims());
-  const Term zeros = s.zero().expand({elements}), tuples = s.out(1).reshape({windows, 1}), g = s.g.reshape({windows});
-  return {Term(s.build, s.build.op(OpKind::ScatterND, {zeros.value(), tuples.value(), g.value()},
-                                   {{"onto_zeros", int64_t{1}}, {"reduction", std::string("add")}}))
-              .reshape(dims)};
+  // Along the elements of one channel of one image: others can be on other ranks.
+  const Dims dims = s.in(0).dims(), y = s.g.dims();
+  const int64_t rows = dims[0] * dims[1], elements = element_count(dims) / rows, windows = element_count(y) / rows;
+  const Term zeros = s.zero().expand({rows, elements}), g = s.g.reshape({rows, windows});
+  const Term at = (s.out(1) % static_cast<double>(elements)).reshape({rows, windows});
+  return {
+      Term(s.build, s.build.op(OpKind::ScatterElements, {zeros.value(), at.value(), g.value()},
+                               {{"axis", int64_t{1}}, {"onto_zeros", int64_t{1}}, {"reduction", std::string("add")}}))
+          .reshape(dims)};
 }
 
 /// How many elements the windows of one dim count, as the mean has them.

@@ -53,7 +53,11 @@ class BesideOrder {
     for (size_t s = 0; s < steps.size(); ++s) {
       if (!runs_beside(steps[s])) continue;
       size_t to = s;
-      while (to > least && !touches_same(steps[to - 1], steps[s])) --to;
+      // An evaluation leaves out what is not forward: no such step may stand in front of one that is.
+      const auto may_precede = [&](const Step& other) {
+        return first_phase(other) >= steps[s].phase && !touches_same(other, steps[s]);
+      };
+      while (to > least && may_precede(steps[to - 1])) --to;
       std::rotate(steps.begin() + static_cast<long>(to), steps.begin() + static_cast<long>(s),
                   steps.begin() + static_cast<long>(s) + 1);
       least = first_reader(pointers_to(steps), to, steps.size());

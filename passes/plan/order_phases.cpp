@@ -62,6 +62,9 @@ class PhaseOrder {
   void mark_around(Step& step, Phase phase, const IsAskedFor& is_asked_for) {
     if (std::holds_alternative<ForStep>(step.what)) {
       for (std::vector<Step>* body : bodies_of(step)) mark(*body, phase, is_asked_for);
+      if (first_phase(step) == phase)  // what any of its steps reads is there before the first trip
+        for (std::vector<Step>* body : bodies_of(step))
+          for_each_step(*body, [&](const Step& inner) { need_operands(inner); });
       return;
     }
     bool is_wanted = false, is_free = true;

@@ -31,7 +31,7 @@ class MicroBatchOps {
   ChunkTypes find() {
     ChunkTypes typing = type();
     while (!typing.refusal.empty() && typing.refused) {
-      if (!keep_counts_in_front(typing)) {
+      if (!keep_counts_in_front(typing) && !keep_constant_in_front(typing)) {
         reasons_.emplace(typing.refused, typing.refusal);
         if (!reads_sums(typing) && needs_whole_.empty()) needs_whole_ = typing.refusal;
         keep_behind(typing.refused);
@@ -122,6 +122,24 @@ class MicroBatchOps {
     return any;
   }
 
+  /// What is the same in all micro-batches, but cannot be made in slices: a constant that is spread over the batch.
+  bool keep_constant_in_front(const ChunkTypes& typing) {
+    const std::vector<ValueId>& operands = graph_.op(typing.refused).inputs;
+    const bool is_constant = std::all_of(operands.begin(), operands.end(), [&](ValueId v) {
+      return !v || (state_of(typing, v) == Kind::R && !is_cut(v));
+    });
+    if (is_constant) keep_in_front(typing.refused);
+    return is_constant;
+  }
+
+  /// True for an input that micro-batches cut, and what is computed from one in front of them.
+  bool is_cut(ValueId v) const {
+    if (seeds_.contains(v)) return true;
+    if (is_inside(graph_.producer(v))) return false;
+    const std::vector<ValueId>& operands = graph_.producer_op(v).inputs;
+    return std::any_of(operands.begin(), operands.end(), [&](ValueId operand) { return operand && is_cut(operand); });
+  }
+
   void keep_in_front(OpId id) {
     if (!outside_.insert(id).second) return;
     for (ValueId v : graph_.op(id).inputs)
@@ -173,14 +191,33 @@ class MicroBatchOps {
   std::string needs_whole_;              // the first of them that is not about a sum
 };
 
+/// The inputs that have the batch: their first dimension is the one that most inputs have, of several the first
+/// input's.
+std::map<ValueId, AxisState> seeds_of_batch(const Module& module, int count) {
+  std::map<int64_t, int> numbers;
+  int64_t batch = 0;
+  for (const ValueId v : module.graph.inputs()) {
+    const Shape& shape = module.graph.type(v).shape;
+    if (shape.empty() || is_state(module, v)) continue;
+    ++numbers[shape[0].bound];
+    if (batch == 0) batch = shape[0].bound;
+  }
+  for (const auto& [extent, number] : numbers)
+    if (number > numbers[batch]) batch = extent;
+  std::map<ValueId, AxisState> seeds = batch_seeds(module, count);
+  std::erase_if(seeds, [&](const auto& seed) { return module.graph.type(seed.first).shape[0].bound != batch; });
+  return seeds;
+}
+
 }  // namespace
 
 void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& diags) {
   const int count = schedule.train->accumulate;
   const Loc& loc = schedule.train->accumulate_loc;
-  std::map<ValueId, AxisState> seeds = batch_seeds(module, count);
+  std::map<ValueId, AxisState> seeds = seeds_of_batch(module, count);
   if (seeds.empty()) return report_uncut(module.graph, count, loc, diags);
   const ChunkTypes typing = MicroBatchOps(module, std::move(seeds), count).find();
+  if (typing.refusal.empty() && typing.ops.empty()) return report_uncut(module.graph, count, loc, diags);
   if (!typing.refusal.empty()) {
     diags.error("accumulate-reshard", loc, "the model cannot run in {} micro-batches: {}", count, typing.refusal);
     return;

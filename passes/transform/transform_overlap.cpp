@@ -252,7 +252,11 @@ void report(const StepContext& step, const OverlapStep& what, const Search& sear
 /// Collectives that run whole.
 static void run_beside(const StepContext& step, const OverlapStep& what) {
   Graph& graph = step.graph();
-  for (OpId id : step.select_all(what.ops)) {
+  std::vector<OpId> named;
+  for (const Selector& selector : what.ops)
+    for (const OpId id : step.select(selector))
+      if (graph.op(id).kind != OpKind::ShardSlice) named.push_back(id);
+  for (const OpId id : named) {
     const Op& op = graph.op(id);
     if (!meets_ranks(op) || op.kind == OpKind::Transfer)
       step.diags.error("overlap-no-collective", step.loc,

@@ -88,10 +88,12 @@ class Log {
   static std::string lines_up_to(const std::string& file, int64_t done) {
     const std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(file.c_str(), "re"), fclose);
     std::string kept;
-    char line[1024];
+    char* line = nullptr;
+    size_t room = 0;
     long step = 0;
-    while (in && fgets(line, sizeof line, in.get()) != nullptr)
+    while (in && getline(&line, &room, in.get()) > 0)
       if (sscanf(line, "{\"step\": %ld", &step) == 1 && step <= done) kept += line;
+    free(line);
     return kept;
   }
 

@@ -38,6 +38,7 @@ ACCUMULATED = {
     "micro_batches_of_slices": (SPLITS["data_parallel"], 2),
     "micro_batches_of_sliced_parameters": (SPLITS["sliced_parameters"], 4),
     "micro_batches_of_tensor_parallel": (SPLITS["tensor_parallel"], 2),
+    "micro_batches_computed_again": (SPLITS["sliced_parameters"], "2\n  recompute: all"),
 }
 METRICS = "  metrics: {accuracy: {accuracy: {scores: scores, labels: labels}}, entropy: {cross_entropy: {scores: scores, labels: labels}}}\n"
 SPLITS["beside"] = SPLITS["data_parallel"] + 'transform: [{overlap: {ops: ["*.grad.sum"]}}]\n'
@@ -396,6 +397,7 @@ if __name__ == "__main__":
             check_split(FOLDER, NAME, SPLIT, WANTED, f"  accumulate: {COUNT}\n")
         check_evaluation(FOLDER, "evaluation", "", "  average: {decay: 0.8}\n", WANTED)
         check_evaluation(FOLDER, "evaluation_in_parts", SPLITS["data_parallel"], "  accumulate: 2\n", WANTED)
+        check_evaluation(FOLDER, "evaluation_beside", SPLITS["beside"], "  accumulate: 2\n", WANTED)
         check_export(FOLDER)
         check_mode(FOLDER)
         check_precision(FOLDER, WANTED)

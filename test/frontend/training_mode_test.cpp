@@ -106,6 +106,9 @@ TEST_CASE("statistics that cannot follow the batches are refused") {
       kNormalize + "k = BatchNormalization(n, w, b, mean, variance) loss = ReduceMean <keepdims = 0> (k)";
   CHECK(ids_of(*trained(model_of(twice), "train")) ==
         "train-statistics-shared-unsupported train-statistics-shared-unsupported");
+  const std::string shared = "n = BatchNormalization (x, w, b, b, variance) ";
+  CHECK(ids_of(*trained(model_of(shared + mean_of("n")), "train")) == "train-statistics-read-unsupported");
+  CHECK(ids_of(*trained(model_of(shared + mean_of("n")), "eval")).empty());
   CHECK(ids_of(*trained(model_of(twice), "eval")) == "");
   const std::string computed = "s = Abs(mean) n = BatchNormalization(x, w, b, s, variance) " + mean_of("n");
   CHECK(ids_of(*trained(model_of(computed), "train")) == "train-statistics-computed-unsupported");

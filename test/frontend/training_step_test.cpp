@@ -131,6 +131,10 @@ TEST_CASE("mistakes in a training") {
   CHECK(first_id(kLoss + "  optimizer: {sgd: {rate: fast}}\n") == "train-argument");          // no number
   CHECK(first_id(kLoss + "  optimizer: {adam_direction: {rate: 1}}\n") == "train-function");  // a part of others
   CHECK(first_id(kLoss + "  optimizer: {missing.onnxtxt: {rate: 1}}\n") == "train-function-file");
+  CHECK(first_id(kLoss + kSgd + "  metrics: {step: {mean_absolute_error: {}}}\n") == "train-metric-name");
+  CHECK(first_id(kLoss + kSgd + "  metrics: {scores: loss}\n") == "train-metric");
+  CHECK(first_id(kLoss + kSgd + "  metrics: {m: nothing}\n") == "train-name");
+  CHECK(first_id(kLoss + kSgd + "  metrics: {m: scores}\n") == "train-metric-type");
   CHECK(first_id(kLoss + kSgd + "  frozen: [w3]\n") == "train-parameter");
   CHECK(first_id(kLoss + kSgd + "  frozen: [apart]\n") == "train-parameter");
   CHECK(first_id(kLoss + kSgd + "  frozen: [\"*\"]\n") == "train-no-parameters");

@@ -78,6 +78,26 @@ TEST_CASE("activations are summed over ranks in each micro-batch") {
   CHECK(count(chunk_of(*made->module).regions[0], OpKind::AllReduce) == 1);
 }
 
+TEST_CASE("a loss whose derivative is a constant spread over the batch, and an input without the batch") {
+  constexpr const char* kMixed = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[8, 4] x, float[4] mix, float[8, 4] target) => (float[8, 4] y) <float[4, 4] w = random(1, 0.5)> {
+  [mixed] h = Mul(x, mix) [fc] y = MatMul(h, w)
+})";
+  const std::string train =
+      "weft: 1\ntrain:\n  loss: {mean_squared_error: {predictions: y, targets: target}}\n  optimizer: {sgd: {rate: "
+      "1}}\n";
+  const auto whole = prepare(kMixed, train, "apply-transforms");
+  const auto parts = prepare(kMixed, train + "  accumulate: 4\n", "apply-transforms");
+  REQUIRE_MESSAGE(parts->ok(), parts->diags.text());
+  CHECK(count(chunk_of(*parts->module).regions[0], OpKind::MatMul) == 2);
+  const EvalResult one = evaluate(*whole->module, seeded_inputs(*whole->module));
+  const EvalResult several = evaluate(*parts->module, seeded_inputs(*parts->module));
+  REQUIRE(several.error.empty());
+  for (size_t o = 0; o < one.outputs.size(); ++o)
+    for (int64_t i = 0; i < one.outputs[o].size(); ++i)
+      CHECK(several.outputs[o].at(i) == doctest::Approx(one.outputs[o].at(i)).epsilon(1e-4));
+}
+
 TEST_CASE("slices of parameters are gathered in each micro-batch") {
   check_step("mesh: {dp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}, \"w{i}\": {dp: 0}, \"w{i}.use\": {dp: R}}\n");
 }

@@ -2,6 +2,7 @@
 """Trainings of the cuda target, over the emulation: the losses that the host target has, on one rank and on several, and a
 checkpoint that one target leaves and the other goes on from."""
 
+import json
 import pathlib
 import sys
 
@@ -16,16 +17,19 @@ STEPS = 6
 
 
 def steps(folder, program, name, *flags, env=None):
-    """The losses of a run; None after reporting."""
-    data = ["--data", f"x={folder / 'x.npy'}", "--data", f"labels={folder / 'labels.npy'}"]
+    """The losses of a run, and that of its evaluation; None after reporting."""
+    data = [word for flag in ("--data", "--eval-data") for kind in ("x", "labels") for word in (flag, f"{kind}={folder / kind}.npy")]
     log = folder / f"{name}.jsonl"
     status, _, err = harness.run([program, *data, "--steps", STEPS, "--shuffle", "7", "--log", log, *flags], env=env)
-    return runs.losses(log) if harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-300:]}") else None
+    if not harness.check(f"{name}/runs", status == 0, f"exit {status}: {err[-300:]}"):
+        return None
+    lines = map(json.loads, log.read_text().splitlines())
+    return np.array([line.get("loss", line.get("eval_loss")) for line in lines])
 
 
-def check_split(folder, emulated, name, split, wanted):
+def check_split(folder, emulated, name, split, wanted, more=""):
     schedule = folder / f"{name}.yaml"
-    schedule.write_text("weft: 1\n" + split + runs.TRAIN)
+    schedule.write_text("weft: 1\n" + split + runs.TRAIN + more)
     status, _, err = emulated.run("compile", folder / "net.onnxtxt", "--schedule", schedule, "-o", folder / name, "--quiet")
     if not harness.check(f"{name}/compiles", status == 0, err[-300:]):
         return
@@ -49,3 +53,5 @@ if __name__ == "__main__":
     if WANTED is not None:
         for NAME, SPLIT in {"one": "", **runs.SPLITS}.items():
             check_split(FOLDER, EMULATED, NAME, SPLIT, WANTED)
+        for NAME, (SPLIT, COUNT) in runs.ACCUMULATED.items():
+            check_split(FOLDER, EMULATED, NAME, SPLIT, WANTED, f"  accumulate: {COUNT}\n")

@@ -235,18 +235,24 @@ class Emitter {
           .set("body", joined_lines(steps.block(plan_.blocks[b], layers)));
     }
     for (const OrderedBlock& turn : plan_.order)
-      if (!single && holds(plan_, program, plan_.blocks[static_cast<size_t>(turn.block)].place))
-        order.push_back(plan_.training ? block_name(turn.block) + "(r);"
-                                       : "{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) + "},");
-    if (plan_.training && !single) order.insert(order.begin() + 1, "if (r.evaluates()) return;");
-    params.set(plan_.training ? "phases" : "order", join(order, "\n"));
-    params.set(plan_.training ? "order" : "phases", "");
+      if (!single && !plan_.training && holds(plan_, program, plan_.blocks[static_cast<size_t>(turn.block)].place))
+        order.push_back("{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) + "},");
+    params.set("order", join(order, "\n"));
+    params.set("phases", plan_.training && !single ? phases() : "");
     params.set("inputs", declarations.ports(program, plan_.inputs, "Input", layouts));
     params.set("outputs", declarations.ports(program, plan_.outputs, "Output", layouts));
     if (const std::string slots = declarations.length_slots(program); !slots.empty())
       layouts.push_back("constexpr weft::LengthSlot kLengthSlots[] = {" + slots + "};");
     params.lists["layouts"] = line_items(layouts);
     return params;
+  }
+
+  /// Calls of the blocks of a training, of which an evaluation is the first.
+  std::string phases() const {
+    std::vector<std::string> calls;
+    for (const OrderedBlock& turn : plan_.order) calls.push_back(block_name(turn.block) + "(r);");
+    calls.insert(calls.begin() + 1, "if (r.evaluates()) return;");
+    return join(calls, "\n");
   }
 
   std::string block_name(int block) const {

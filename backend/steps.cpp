@@ -336,9 +336,9 @@ StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
   times_.push_back({v, loop.trips});
   Lines lines = waits(s);
   lines.push_back(loop_head(times_.back().variable, times_.back().trips));
-  for (size_t s = 0; s < loop.body.size(); ++s) {
-    if (s > 0 && s == loop.forward) lines.push_back("  if (r.evaluates()) continue;");
-    indent_into(lines, step(loop.body[s]));
+  for (size_t i = 0; i < loop.body.size(); ++i) {
+    if (i > 0 && i == loop.forward) lines.push_back("  if (r.evaluates()) continue;");
+    indent_into(lines, step(loop.body[i]));
   }
   lines.push_back("}");
   times_.pop_back();

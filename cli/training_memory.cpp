@@ -51,7 +51,7 @@ TrainingMemory training_memory(const Plan& plan, const MemoryPeak& peak) {
 }
 
 std::string TrainingMemory::text() const {
-  return format("parameters {}, optimizer {}, gradients {}, kept for the way back {}, others {}",
+  return format("parameters {}, optimizer {}, gradients {}, kept for the backward pass {}, others {}",
                 bytes_text(parameters), bytes_text(optimizer), bytes_text(gradients), bytes_text(activations),
                 bytes_text(others));
 }

@@ -12,7 +12,7 @@ struct TrainingMemory {
   int64_t activations = 0;  // what forward makes and backward reads
   int64_t others = 0;       // inputs, and what lives inside one of the phases
 
-  /// "parameters 3.2 MiB, optimizer 6.4 MiB, gradients 3.2 MiB, kept for the way back 12.0 MiB, others 1.0 MiB".
+  /// "parameters 3.2 MiB, optimizer 6.4 MiB, gradients 3.2 MiB, kept for the backward pass 12.0 MiB, others 1.0 MiB".
   std::string text() const;
   std::string json() const;
 };

@@ -9,6 +9,18 @@ const char* const kTrainingFunctions = R"onnx(
  doc_string: "Classes are the last dimension of the scores; those of position t are for the label at t + shift.">
 cross_entropy <shift: int = 0, ignore: int = -100, reduction: string = "mean"> (scores, labels) => (loss)
 {
+  last_dim = Constant <value_ints = [-1]> ()
+  predicted, wanted = weft.part.shifted <shift = @shift> (scores, labels)
+  classes = Shape <start = -1> (scores)
+  row_shape = Concat <axis = 0> (last_dim, classes)
+  score_rows = Reshape (predicted, row_shape)
+  label_rows = Reshape (wanted, last_dim)
+  loss = SoftmaxCrossEntropyLoss <ignore_index = @ignore, reduction = @reduction> (score_rows, label_rows)
+}
+
+<domain: "weft.part", opset_import: ["" : 18], doc_string: "The scores of positions that have a label, and these labels.">
+shifted <shift: int = 0> (scores, labels) => (predicted, wanted)
+{
   first = Constant <value_int = @shift> ()
   one = Constant <value_ints = [1]> ()
   zero = Constant <value_ints = [0]> ()
@@ -20,31 +32,17 @@ cross_entropy <shift: int = 0, ignore: int = -100, reduction: string = "mean"> (
   last_row = Sub (rows, first_label)
   predicted = Slice (scores, zero, last_row, row_dim)
   wanted = Slice (labels, first_label, end, last_dim)
-  classes = Shape <start = -1> (scores)
-  row_shape = Concat <axis = 0> (last_dim, classes)
-  score_rows = Reshape (predicted, row_shape)
-  label_rows = Reshape (wanted, last_dim)
-  loss = SoftmaxCrossEntropyLoss <ignore_index = @ignore, reduction = @reduction> (score_rows, label_rows)
 }
 
 <domain: "weft.metric", opset_import: ["" : 18],
  doc_string: "The part of the labels that have the highest score; shift and ignore as in cross_entropy.">
 accuracy <shift: int = 0, ignore: int = -100> (scores, labels) => (part)
 {
-  first = Constant <value_int = @shift> ()
   ignored = Constant <value_int = @ignore> ()
-  one = Constant <value_ints = [1]> ()
-  zero = Constant <value_ints = [0]> ()
-  last_dim = Constant <value_ints = [-1]> ()
-  end = Constant <value_ints = [9223372036854775807]> ()
-  best = ArgMax <axis = -1, keepdims = 0> (scores)
-  first_label = Reshape (first, one)
-  rows = Shape <start = -1> (best)
-  last_row = Sub (rows, first_label)
-  predicted = Slice (best, zero, last_row, last_dim)
-  wide_labels = Cast <to = 7> (labels)
-  wanted = Slice (wide_labels, first_label, end, last_dim)
-  is_hit = Equal (predicted, wanted)
+  predicted, shown = weft.part.shifted <shift = @shift> (scores, labels)
+  best = ArgMax <axis = -1, keepdims = 0> (predicted)
+  wanted = Cast <to = 7> (shown)
+  is_hit = Equal (best, wanted)
   is_ignored = Equal (wanted, ignored)
   is_valid = Not (is_ignored)
   is_valid_hit = And (is_hit, is_valid)

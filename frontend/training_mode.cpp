@@ -8,7 +8,7 @@ namespace weftc {
 
 namespace {
 
-constexpr int kOpsetOfWhere = 18;
+constexpr int kOpset = 18;  // of nodes that are added
 
 class TrainingForm {
  public:
@@ -20,7 +20,8 @@ class TrainingForm {
   void change(std::vector<OnnxNode>& nodes, bool is_subgraph);
   std::vector<OnnxNode> change_dropout(OnnxNode& node);
   void declare_evaluates();
-  void check_readers(const std::vector<OnnxNode>& nodes);
+  void note_readers(const OnnxNode& node, const Loc& loc);
+  void check_readers() const;
   void change_normalization(OnnxNode& node, const Loc& loc);
   void carry(OnnxNode& node, size_t operand, const Loc& loc);
   std::string original(std::string name) const;
@@ -31,6 +32,7 @@ class TrainingForm {
   Diags& diags_;
   std::unordered_set<std::string> initialisers_;
   std::unordered_map<std::string, std::string> copied_;  // by the result of an Identity, its operand
+  std::vector<std::pair<std::string, Loc>> read_;        // initialisers, but for operands that are statistics
   RunningStatistics statistics_;
   std::optional<Loc> inferring_;  // the first normalisation that had the form for inference
   bool has_dropout_ = false, has_choice_ = false;
@@ -57,7 +59,7 @@ std::vector<OnnxNode> TrainingForm::change_dropout(OnnxNode& node) {
   set_training_form(node);
   has_dropout_ = has_choice_ = true;
   OnnxNode choice;
-  choice.op_type = "Where", choice.opset = kOpsetOfWhere, choice.modules = node.modules;
+  choice.op_type = "Where", choice.opset = kOpset, choice.modules = node.modules;
   choice.line = node.line, choice.column = node.column;
   choice.outputs = {node.outputs[0]};
   node.outputs[0] += ".drawn";
@@ -115,6 +117,7 @@ void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
   for (OnnxNode& each : nodes) {
     OnnxNode& node = changed.emplace_back(std::move(each));
     const Loc loc = model_.loc(node, index_++);
+    note_readers(node, loc);
     for (OnnxAttr& attr : node.attrs)
       for (OnnxGraph& graph : attr.graphs) change(graph.nodes, true);
     if (!node.domain.empty()) continue;
@@ -132,21 +135,21 @@ void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
   nodes = std::move(changed);
 }
 
+void TrainingForm::note_readers(const OnnxNode& node, const Loc& loc) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool is_statistic = node.op_type == "BatchNormalization" && (i == 3 || i == 4);
+    if (!is_statistic && node.op_type != "Identity") read_.emplace_back(original(node.inputs[i]), loc);
+  }
+}
+
 /// Equal tensors that an exporter wrote once: a scale that followed the running variance would not be trained.
-void TrainingForm::check_readers(const std::vector<OnnxNode>& nodes) {
-  for (const OnnxNode& node : nodes) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool is_own = node.op_type == "BatchNormalization" && (i == 3 || i == 4);
-      const std::string name = original(node.inputs[i]);
-      if (is_own || node.op_type == "Identity" || !statistics_.contains(name)) continue;
-      diags_.error("train-statistics-read-unsupported", Loc::in_node(model_.file, node.name, node.op_type, 0),
+void TrainingForm::check_readers() const {
+  for (const auto& [name, loc] : read_)
+    if (statistics_.contains(name))
+      diags_.error("train-statistics-read-unsupported", loc,
                    "it reads '{}', which is a running statistic of a BatchNormalization as well; exporters write equal "
                    "tensors once unless they export for training",
                    printable(name));
-    }
-    for (const OnnxAttr& attr : node.attrs)
-      for (const OnnxGraph& graph : attr.graphs) check_readers(graph.nodes);
-  }
 }
 
 void TrainingForm::declare_evaluates() {
@@ -171,7 +174,7 @@ std::optional<RunningStatistics> TrainingForm::run() {
       copied_.emplace(node.outputs[0], node.inputs[0]);
   const int errors = diags_.errors();
   change(model_.graph.nodes, false);
-  check_readers(model_.graph.nodes);
+  check_readers();
   if (diags_.errors() > errors) return {};
   warn_of_export();
   if (has_choice_) declare_evaluates();

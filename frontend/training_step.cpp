@@ -1,14 +1,12 @@
 #include "frontend/training_step.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "frontend/mapped_file.h"
 #include "frontend/onnx_text.h"
 #include "frontend/sort_nodes.h"
-#include "frontend/training_functions.h"
+#include "frontend/training_calls.h"
 #include "frontend/training_mode.h"
 #include "ir/base/contains.h"
 #include "ir/name_pattern.h"
@@ -32,12 +30,6 @@ OnnxAttr attr_of_text(const std::string& name, const std::string& text) {
   return attr;
 }
 
-OnnxAttr attr_of_real(const std::string& name, double real) {
-  OnnxAttr attr;
-  attr.name = name, attr.kind = OnnxAttr::Kind::Real, attr.real = real;
-  return attr;
-}
-
 /// A trained initialiser and what belongs to it.
 struct Parameter {
   const OnnxTensor* tensor;
@@ -49,19 +41,10 @@ struct Parameter {
 class TrainingStep {
  public:
   TrainingStep(OnnxModel& model, const TrainRequest& request, Diags& diags)
-      : model_(model), request_(request), diags_(diags) {}
+      : model_(model), request_(request), diags_(diags), functions_(model, diags) {}
   std::optional<WrittenStep> run();
 
  private:
-  std::optional<OnnxFunction> function(const FunctionCall& call, const std::string& kind, const char* otherwise);
-  std::optional<OnnxFunction> known_function(const FunctionCall& call, const std::string& domain,
-                                             const std::string& name);
-  std::optional<OnnxFunction> function_of_file(const FunctionCall& call);
-  bool take_functions(OnnxModel from);
-  bool read_argument(const FunctionCall::Argument& argument, OnnxAttr& into);
-  bool argument(const OnnxFunction& function, const FunctionCall::Argument& given, std::vector<OnnxAttr>& attrs);
-  bool has_required(const OnnxFunction& function, const std::vector<OnnxAttr>& attrs, const FunctionCall& call);
-
   bool declare_inputs();
   bool write_call(const FunctionCall& call, const OnnxFunction& function, const std::string& result);
   bool write_loss();
@@ -91,6 +74,7 @@ class TrainingStep {
   OnnxModel& model_;
   const TrainRequest& request_;
   Diags& diags_;
+  TrainingFunctions functions_;
   std::string loss_, evaluates_;
   std::optional<OnnxFunction> optimizer_;
   std::vector<Parameter> parameters_;
@@ -107,117 +91,6 @@ OnnxNode& TrainingStep::add(const std::string& op_type, std::vector<std::string>
 
 void TrainingStep::add_scalar(const std::string& name, double value) {
   add("Constant", {}, {name}).attrs = {attr_of_real("value_float", value)};
-}
-
-/// Nodes of other files have no position in this one.
-void forget_positions(std::vector<OnnxNode>& nodes) {
-  for (OnnxNode& node : nodes) {
-    node.line = node.column = 0;
-    for (OnnxAttr& attr : node.attrs)
-      for (OnnxGraph& graph : attr.graphs) forget_positions(graph.nodes);
-  }
-}
-
-bool TrainingStep::take_functions(OnnxModel from) {
-  for (OnnxFunction& function : from.functions) {
-    forget_positions(function.nodes);
-    model_.functions.push_back(std::move(function));
-  }
-  for (auto& memory : from.memory) model_.memory.push_back(std::move(memory));
-  return !from.functions.empty();
-}
-
-std::optional<OnnxFunction> TrainingStep::known_function(const FunctionCall& call, const std::string& domain,
-                                                         const std::string& name) {
-  std::vector<std::string> known;
-  for (const OnnxFunction& function : model_.functions) {
-    if (function.domain != domain) continue;
-    if (function.name == name) return function;
-    known.push_back(function.name);
-  }
-  diags_.error("train-function", call.loc, "there is no {} '{}'{}", domain.substr(domain.find('.') + 1),
-               printable(name), did_you_mean(name, known));
-  return {};
-}
-
-/// The first function of the file, whose name is taken relative to the working directory as the model's is.
-std::optional<OnnxFunction> TrainingStep::function_of_file(const FunctionCall& call) {
-  const MappedFile file = map_file(call.function);
-  if (!file.error.empty()) {
-    diags_.error("train-function-file", call.loc, "'{}' cannot be read: {}", printable(call.function), file.error);
-    return {};
-  }
-  const std::string text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
-  std::optional<OnnxModel> read = read_onnx_functions(call.function, text, diags_);
-  if (!read) return {};
-  const size_t first = model_.functions.size();
-  if (take_functions(std::move(*read))) return model_.functions[first];
-  diags_.error("train-function-file", call.loc, "'{}' holds no function", printable(call.function));
-  return {};
-}
-
-std::optional<OnnxFunction> TrainingStep::function(const FunctionCall& call, const std::string& kind,
-                                                   const char* otherwise) {
-  if (call.function.ends_with(".onnxtxt")) return function_of_file(call);
-  return known_function(call, "weft." + kind, call.function.empty() ? otherwise : call.function);
-}
-
-/// All of a word as a number.
-template <class Number>
-bool parse(const std::string& word, Number& number) {
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  return error == std::errc() && end == word.data() + word.size() && !word.empty();
-}
-
-/// The words in the attribute's kind; false after reporting.
-bool TrainingStep::read_argument(const FunctionCall::Argument& argument, OnnxAttr& into) {
-  using Kind = OnnxAttr::Kind;
-  const bool is_list = into.kind == Kind::Ints || into.kind == Kind::Reals || into.kind == Kind::Texts;
-  bool fits = is_list || argument.words.size() == 1;
-  into.ints.clear(), into.reals.clear(), into.texts.clear();
-  for (const std::string& word : argument.words) {
-    if (into.kind == Kind::Int) fits &= parse(word, into.integer);
-    if (into.kind == Kind::Real) fits &= parse(word, into.real);
-    if (into.kind == Kind::Ints) fits &= parse(word, into.ints.emplace_back());
-    if (into.kind == Kind::Reals) fits &= parse(word, into.reals.emplace_back());
-    if (into.kind == Kind::Text) into.text = word;
-    if (into.kind == Kind::Texts) into.texts.push_back(word);
-  }
-  if (!fits)
-    diags_.error("train-argument", argument.value_loc, "'{}' is {}, not '{}'", printable(argument.name),
-                 attr_kind_name(into.kind), printable(join(argument.words, ", ")));
-  return fits;
-}
-
-/// Sets an attribute of a call of the function; false after reporting.
-bool TrainingStep::argument(const OnnxFunction& function, const FunctionCall::Argument& given,
-                            std::vector<OnnxAttr>& attrs) {
-  std::vector<std::string> known = function.attrs;
-  OnnxAttr made = attr_of_real(given.name, 0);
-  bool is_known = contains(function.attrs, given.name);
-  for (const OnnxAttr& otherwise : function.defaults) {
-    known.push_back(otherwise.name);
-    if (otherwise.name == given.name) made = otherwise, is_known = true;
-  }
-  if (!is_known) {
-    diags_.error("train-argument", given.loc, "'{}' has no attribute '{}'{}", function.name, printable(given.name),
-                 did_you_mean(given.name, known));
-    return false;
-  }
-  if (!read_argument(given, made)) return false;
-  std::erase_if(attrs, [&](const OnnxAttr& attr) { return attr.name == made.name; });
-  attrs.push_back(std::move(made));
-  return true;
-}
-
-bool TrainingStep::has_required(const OnnxFunction& function, const std::vector<OnnxAttr>& attrs,
-                                const FunctionCall& call) {
-  for (const std::string& name : function.attrs)
-    if (std::ranges::none_of(attrs, [&](const OnnxAttr& attr) { return attr.name == name; })) {
-      diags_.error("train-argument", call.loc, "'{}' needs the attribute '{}'", function.name, name);
-      return false;
-    }
-  return true;
 }
 
 std::vector<std::string> TrainingStep::known_names() const {
@@ -255,7 +128,7 @@ bool TrainingStep::write_call(const FunctionCall& call, const OnnxFunction& func
   for (const FunctionCall::Argument& given : call.arguments) {
     const auto operand = std::ranges::find(function.inputs, given.name);
     if (operand == function.inputs.end()) {
-      ok &= argument(function, given, node.attrs);
+      ok &= functions_.set_argument(function, given, node.attrs);
       continue;
     }
     const std::string& value = given.words.front();
@@ -267,10 +140,10 @@ bool TrainingStep::write_call(const FunctionCall& call, const OnnxFunction& func
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i].empty()) continue;
-    diags_.error("train-argument", call.loc, "'{}' needs the value '{}'", function.name, function.inputs[i]);
+    diags_.error("train-operand", call.loc, "'{}' needs the value '{}'", function.name, function.inputs[i]);
     ok = false;
   }
-  if (!ok || !has_required(function, node.attrs, call)) return false;
+  if (!ok || !functions_.has_required(function, node.attrs, call)) return false;
   node.outputs = {result};
   model_.graph.nodes.push_back(std::move(node));
   return true;
@@ -281,7 +154,7 @@ bool TrainingStep::write_loss() {
     loss_ = request_.loss;
     return is_made(loss_, request_.loss_loc);
   }
-  const std::optional<OnnxFunction> loss = function(request_.loss_call, "loss", "");
+  const std::optional<OnnxFunction> loss = functions_.find(request_.loss_call, "loss", "");
   loss_ = contains(known_names(), std::string("loss")) ? "train.loss" : "loss";
   return loss && write_call(request_.loss_call, *loss, loss_);
 }
@@ -308,7 +181,7 @@ bool TrainingStep::write_metrics() {
       if (metric.value != metric.name) add("Identity", {metric.value}, {metric.name});
     } else {
       const bool of_losses = std::ranges::any_of(model_.functions, is_loss);
-      const std::optional<OnnxFunction> called = function(metric.call, of_losses ? "loss" : "metric", "");
+      const std::optional<OnnxFunction> called = functions_.find(metric.call, of_losses ? "loss" : "metric", "");
       ok &= called && write_call(metric.call, *called, metric.name);
     }
   }
@@ -413,7 +286,7 @@ bool TrainingStep::group_attrs() {
   std::vector<OnnxAttr> all;
   bool ok = true;
   for (const FunctionCall::Argument& given : request_.optimizer.arguments)
-    if (given.name != "rate") ok &= argument(*optimizer_, given, all);
+    if (given.name != "rate") ok &= functions_.set_argument(*optimizer_, given, all);
   for (Parameter& parameter : parameters_) parameter.attrs = all;
   std::unordered_set<const Parameter*> grouped;
   for (const ParameterGroup& group : request_.groups) {
@@ -421,11 +294,11 @@ bool TrainingStep::group_attrs() {
     for (Parameter& parameter : parameters_) {
       if (!matches(group.match, *parameter.tensor, used) || !grouped.insert(&parameter).second) continue;
       for (const FunctionCall::Argument& given : group.arguments)
-        if (ok) ok &= argument(*optimizer_, given, parameter.attrs);
+        if (ok) ok &= functions_.set_argument(*optimizer_, given, parameter.attrs);
     }
     ok &= check_used(group.match, used);
   }
-  return ok && has_required(*optimizer_, parameters_.front().attrs, request_.optimizer);
+  return ok && functions_.has_required(*optimizer_, parameters_.front().attrs, request_.optimizer);
 }
 
 TrainedState& TrainingStep::add_state(const std::string& name, const std::string& next, int element_type,
@@ -511,18 +384,19 @@ void TrainingStep::write_clip() {
 
 /// The number of the step and its rate.
 bool TrainingStep::write_rate() {
-  const std::optional<OnnxFunction> rate = function(request_.rate, "rate", "constant");
+  const std::optional<OnnxFunction> rate = functions_.find(request_.rate, "rate", "constant");
   if (!rate) return false;
   std::vector<OnnxAttr> attrs;
   bool ok = true;
   for (const FunctionCall::Argument& given : request_.optimizer.arguments)
-    if (given.name == "rate") ok &= argument(*rate, given, attrs);
-  for (const FunctionCall::Argument& given : request_.rate.arguments) ok &= argument(*rate, given, attrs);
+    if (given.name == "rate") ok &= functions_.set_argument(*rate, given, attrs);
+  for (const FunctionCall::Argument& given : request_.rate.arguments)
+    ok &= functions_.set_argument(*rate, given, attrs);
   if (ok && std::ranges::none_of(attrs, [](const OnnxAttr& attr) { return attr.name == "rate"; })) {
-    diags_.error("train-argument", request_.optimizer.loc, "the optimizer needs a 'rate'");
+    diags_.error("train-rate", request_.optimizer.loc, "the optimizer needs a 'rate'");
     return false;
   }
-  if (!ok || !has_required(*rate, attrs, request_.rate)) return false;
+  if (!ok || !functions_.has_required(*rate, attrs, request_.rate)) return false;
   add_state(kStep, std::string(kStep) + ".next", element_type_of_name("int64"), {});
   OnnxAttr one = attr_of_real("value_int", 0);
   one.kind = OnnxAttr::Kind::Int, one.integer = 1;
@@ -585,11 +459,9 @@ void TrainingStep::set_outputs() {
 }
 
 std::optional<WrittenStep> TrainingStep::run() {
-  std::optional<OnnxModel> known = read_onnx_functions("the functions for training", kTrainingFunctions, diags_);
-  if (!known) return {};
-  take_functions(std::move(*known));
+  if (!functions_.take_known()) return {};
   if (!carry_statistics() || !declare_inputs() || !write_loss() || !write_metrics()) return {};
-  optimizer_ = function(request_.optimizer, "optimizer", "");
+  optimizer_ = functions_.find(request_.optimizer, "optimizer", "");
   if (!optimizer_) return {};
   if (optimizer_->inputs.size() < 4 || optimizer_->outputs.size() + 3 != optimizer_->inputs.size()) {
     diags_.error(

@@ -40,6 +40,11 @@ void Module::note_replaced(const Graph& in, ValueId value, const std::string& in
   }
 }
 
+bool Module::is_backward(const Op& op) const {
+  return std::any_of(op.origins.begin(), op.origins.end(),
+                     [&](OriginId o) { return origins[o.index].phase == Phase::Backward; });
+}
+
 bool Module::is_late(const Op& op) const {
   if (!training || !training->recomputes) return false;
   return std::any_of(op.origins.begin(), op.origins.end(),

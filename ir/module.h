@@ -99,6 +99,8 @@ struct Module {
   void note_folded(const Graph& in, ValueId value, const std::string& into);
   /// The same of a value of any op: `into` stands for it and for the op.
   void note_replaced(const Graph& in, ValueId value, const std::string& into);
+  /// True for an op of the backward pass of a training.
+  bool is_backward(const Op& op) const;
   /// True for an op behind the forward pass of a training, where values are computed again: it shares no op, kernel or
   /// reshard with the forward pass.
   bool is_late(const Op& op) const;

@@ -1,5 +1,6 @@
 // What the steps of a training print and log: outputs of the model.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,10 @@ struct Training {
   std::vector<std::string> figures;  // others that are asked for
   std::string evaluates;             // an input: whether the invocation is an evaluation; empty: nothing asks for it
   bool recomputes = false;           // values are computed again: late ops are apart (the glossary of ir/README.md)
+  /// True for an output that an evaluation computes.
+  bool is_figure(const std::string& output) const {
+    return output == loss || std::find(figures.begin(), figures.end(), output) != figures.end();
+  }
 };
 
 }  // namespace weftc

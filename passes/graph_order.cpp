@@ -7,6 +7,20 @@
 
 namespace weftc {
 
+std::vector<bool> ancestors_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<bool> found(graph.op_capacity(), false);
+  std::vector<ValueId> open = values;
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    if (!value || found[graph.producer(value).index]) continue;
+    found[graph.producer(value).index] = true;
+    const Op& op = graph.producer_op(value);
+    open.insert(open.end(), op.inputs.begin(), op.inputs.end());
+  }
+  return found;
+}
+
 // Outwards from one of them, both ways, until all are met.
 std::vector<OpId> in_graph_order(const Graph& graph, const std::set<OpId>& ops) {
   if (ops.empty()) return {};

@@ -1,4 +1,4 @@
-// The order of a few ops of a large graph, without a walk over all of it.
+// The order of a few ops of a large graph, without a walk over all of it; what values are computed from.
 #pragma once
 #include <set>
 #include <vector>
@@ -6,6 +6,9 @@
 #include "ir/graph.h"
 
 namespace weftc {
+
+/// By op: whether one of the values depends on it.
+std::vector<bool> ancestors_of(const Graph& graph, const std::vector<ValueId>& values);
 
 /// Live ops of one graph, in its order. Takes as long as the stretch that they stand in, not as the graph.
 std::vector<OpId> in_graph_order(const Graph& graph, const std::set<OpId>& ops);

@@ -196,9 +196,7 @@ void GraphLayout::lay_source(OpId id) {
 /// then, and the derivative of a weight is a slice as the weight is.
 std::vector<bool> GraphLayout::yielding_operands(OpId id) {
   const Op& op = graph_.op(id);
-  const bool is_backward = std::any_of(op.origins.begin(), op.origins.end(), [&](OriginId origin) {
-    return module_.origins[origin.index].phase == Phase::Backward;
-  });
+  const bool is_backward = module_.is_backward(op);
   std::vector<bool> are_derivatives;
   for (const ValueId v : op.inputs) are_derivatives.push_back(v && derivatives_.contains(v));
   const bool reads_one = contains(are_derivatives, true);

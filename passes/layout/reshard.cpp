@@ -211,10 +211,7 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, OpId before, b
 /// read one derivative through views, so that it is gathered once.
 std::optional<ValueId> Resharder::gathered_view(ValueId value, const Layout& to, OpId reader) {
   const Op& view = graph_.producer_op(value);
-  const bool is_backward = std::any_of(view.origins.begin(), view.origins.end(), [&](OriginId origin) {
-    return module_.origins[origin.index].phase == Phase::Backward;
-  });
-  if (!is_backward || (view.kind != OpKind::Reshape && view.kind != OpKind::Transpose)) return {};
+  if (!module_.is_backward(view) || (view.kind != OpKind::Reshape && view.kind != OpKind::Transpose)) return {};
   const Layout now = graph_.type(value).layout;
   Layout of_operand = graph_.type(view.inputs[0]).layout;
   for (int axis = 0; axis < std::max(now.size(), to.size()); ++axis) {

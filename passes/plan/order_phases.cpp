@@ -20,9 +20,8 @@ class PhaseOrder {
   explicit PhaseOrder(Plan& plan) : plan_(plan) {}
 
   void order(std::vector<Step>& steps) {
-    const std::set<std::string> others = names_of_next_states();
     for (const Port& output : plan_.outputs)
-      if (!others.contains(output.name)) needed_.insert(output.buffer.index);
+      if (plan_.training->is_figure(output.name)) needed_.insert(output.buffer.index);
     mark(steps, Phase::Forward, [](const Step&) { return false; });
     needed_.clear();
     mark(steps, Phase::Backward, [&](const Step& step) { return is_of_derivatives(step); });
@@ -30,12 +29,6 @@ class PhaseOrder {
   }
 
  private:
-  std::set<std::string> names_of_next_states() const {
-    std::set<std::string> names{plan_.training->rate, plan_.training->norm};
-    for (const StateSlot& state : plan_.states) names.insert(state.output);
-    return names;
-  }
-
   bool is_of_derivatives(const Step& step) const {
     return std::any_of(step.origins.begin(), step.origins.end(),
                        [&](OriginId origin) { return plan_.origins[origin.index].phase != Phase::Update; });

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/graph_order.h"
 #include "passes/passes.h"
 #include "passes/prepare/backward.h"
 
@@ -70,31 +71,17 @@ static void replace_gradient(Module& module, OpId gradient, Diags& diags) {
   if (back.walk() && has_all_derivatives(back, gradient)) hand_over(back, gradient);
 }
 
-/// The ops that figures of a step are computed from.
-static std::set<OpId> forward_ops(const Module& module) {
-  const Graph& graph = module.graph;
-  std::set<std::string> others{module.training->rate, module.training->norm};
-  for (const State& state : module.states) others.insert(state.output);
-  std::set<OpId> found;
-  std::vector<ValueId> open;
-  for (const Graph::Output& output : graph.outputs())
-    if (!others.contains(output.name)) open.push_back(output.value);
-  while (!open.empty()) {
-    const OpId id = graph.producer(open.back());
-    open.pop_back();
-    if (!found.insert(id).second) continue;
-    for (const ValueId v : graph.op(id).inputs)
-      if (v) open.push_back(v);
-  }
-  return found;
-}
-
 /// Nodes of the model that no figure needs are there for the next parameters.
 static void mark_update(Module& module) {
+  const Graph& graph = module.graph;
+  std::vector<ValueId> figures;
+  for (const Graph::Output& output : graph.outputs())
+    if (module.training->is_figure(output.name)) figures.push_back(output.value);
+  const std::vector<bool> is_forward = ancestors_of(graph, figures);
   std::set<uint32_t> of_forward;
-  const std::set<OpId> forward = forward_ops(module);
-  for (const OpId id : forward)
-    for (const OriginId origin : module.graph.op(id).origins) of_forward.insert(origin.index);
+  for (const OpId id : graph.order())
+    if (is_forward[id.index])
+      for (const OriginId origin : graph.op(id).origins) of_forward.insert(origin.index);
   for (uint32_t o = 0; o < module.origins.size(); ++o)
     if (module.origins[o].phase == Phase::Forward && !of_forward.contains(o)) module.origins[o].phase = Phase::Update;
 }

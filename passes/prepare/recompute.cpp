@@ -28,21 +28,6 @@ namespace {
 /// Inputs, parameters among them, and constants are in memory anyway.
 bool is_given(const Op& op) { return op.kind == OpKind::Input || op.kind == OpKind::Constant; }
 
-/// By op: whether one of the values depends on it.
-std::vector<bool> ancestors_of(const Graph& graph, const std::vector<ValueId>& values) {
-  std::vector<bool> found(graph.op_capacity(), false);
-  std::vector<ValueId> open = values;
-  while (!open.empty()) {
-    const ValueId value = open.back();
-    open.pop_back();
-    if (!value || found[graph.producer(value).index]) continue;
-    found[graph.producer(value).index] = true;
-    const Op& op = graph.producer_op(value);
-    open.insert(open.end(), op.inputs.begin(), op.inputs.end());
-  }
-  return found;
-}
-
 /// Which ops compute the loss, and which its derivatives and what is made of these.
 struct Passes {
   explicit Passes(const Module& module);

@@ -24,7 +24,10 @@ class MicroBatchOps {
  public:
   MicroBatchOps(const Module& module, std::map<ValueId, AxisState> seeds, int count)
       : module_(module), graph_(module.graph), seeds_(std::move(seeds)), count_(count) {
-    for (OpId id : graph_.order()) note_states(id);
+    for (OpId id : graph_.order()) {
+      note(id, of_states_, [&](ValueId input) { return is_state(module_, input); });
+      note(id, of_batch_, [&](ValueId input) { return seeds_.contains(input); });
+    }
   }
 
   /// The ops typed in micro-batches; with a refusal where they cannot be.
@@ -49,13 +52,14 @@ class MicroBatchOps {
   }
 
  private:
-  void note_states(OpId id) {
+  /// Inserts what an op makes of such inputs.
+  template <class IsOne>
+  void note(OpId id, std::set<ValueId>& made, const IsOne& is_one) {
     const Op& op = graph_.op(id);
-    const bool is_of_state =
-        op.kind == OpKind::Input
-            ? is_state(module_, op.outputs[0])
-            : std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v && of_states_.contains(v); });
-    if (is_of_state) of_states_.insert(op.outputs.begin(), op.outputs.end());
+    const bool depends = op.kind == OpKind::Input ? is_one(op.outputs[0])
+                                                  : std::any_of(op.inputs.begin(), op.inputs.end(),
+                                                                [&](ValueId v) { return v && made.contains(v); });
+    if (depends) made.insert(op.outputs.begin(), op.outputs.end());
   }
 
   bool is_inside(OpId id) const { return inside_.contains(id); }
@@ -75,21 +79,18 @@ class MicroBatchOps {
 
   bool is_made_inside(OpId id) const {
     const Op& op = graph_.op(id);
-    return op.kind != OpKind::Input && op.kind != OpKind::Constant && has_readers_inside_only(op);
+    return op.kind != OpKind::Input && op.kind != OpKind::Constant && !readers_of(op).outside;
   }
 
-  bool has_readers_inside_only(const Op& op) const {
-    return std::all_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) {
-      const auto& uses = graph_.value(v).uses;
-      return std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.op && is_inside(use.op); });
-    });
-  }
-
-  bool has_readers_inside(const Op& op) const {
-    return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) {
-      const auto& uses = graph_.value(v).uses;
-      return std::any_of(uses.begin(), uses.end(), [&](const Use& use) { return use.op && is_inside(use.op); });
-    });
+  struct Readers {
+    bool inside = false, outside = false;  // an output of the model is read outside
+  };
+  Readers readers_of(const Op& op) const {
+    Readers readers;
+    for (ValueId v : op.outputs)
+      for (const Use& use : graph_.value(v).uses)
+        (use.op && is_inside(use.op) ? readers.inside : readers.outside) = true;
+    return readers;
   }
 
   int time_axis(const Op& op) const { return static_cast<int>(module_.mesh(graph_, op.place).size()); }
@@ -126,18 +127,10 @@ class MicroBatchOps {
   bool keep_constant_in_front(const ChunkTypes& typing) {
     const std::vector<ValueId>& operands = graph_.op(typing.refused).inputs;
     const bool is_constant = std::all_of(operands.begin(), operands.end(), [&](ValueId v) {
-      return !v || (state_of(typing, v) == Kind::R && !is_cut(v));
+      return !v || (is_inside(graph_.producer(v)) ? state_of(typing, v) == Kind::R : !of_batch_.contains(v));
     });
     if (is_constant) keep_in_front(typing.refused);
     return is_constant;
-  }
-
-  /// True for an input that micro-batches cut, and what is computed from one in front of them.
-  bool is_cut(ValueId v) const {
-    if (seeds_.contains(v)) return true;
-    if (is_inside(graph_.producer(v))) return false;
-    const std::vector<ValueId>& operands = graph_.producer_op(v).inputs;
-    return std::any_of(operands.begin(), operands.end(), [&](ValueId operand) { return operand && is_cut(operand); });
   }
 
   void keep_in_front(OpId id) {
@@ -158,12 +151,12 @@ class MicroBatchOps {
     std::vector<OpId> ops = typing.ops;
     std::reverse(ops.begin(), ops.end());
     for (OpId id : ops)
-      if (!reads_slices(typing, id) && !has_readers_inside(graph_.op(id))) inside_.erase(id), outside_.insert(id);
+      if (!reads_slices(typing, id) && !readers_of(graph_.op(id)).inside) inside_.erase(id), outside_.insert(id);
     for (OpId id : typing.ops) {
       const Op& op = graph_.op(id);
       const bool is_same =
           std::all_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return state_of(typing, v) == Kind::R; });
-      if (is_inside(id) && is_same && !has_readers_inside_only(op)) keep_in_front(id);
+      if (is_inside(id) && is_same && readers_of(op).outside) keep_in_front(id);
     }
   }
 
@@ -185,7 +178,7 @@ class MicroBatchOps {
   const Graph& graph_;
   const std::map<ValueId, AxisState> seeds_;
   const int count_;
-  std::set<ValueId> of_states_;  // what parameters take part in
+  std::set<ValueId> of_states_, of_batch_;  // what parameters, and inputs that are cut, take part in
   std::set<OpId> inside_, outside_;
   std::map<OpId, std::string> reasons_;  // why an op cannot run in micro-batches
   std::string needs_whole_;              // the first of them that is not about a sum

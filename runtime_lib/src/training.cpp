@@ -201,6 +201,7 @@ StepFigures Trainer::means_of_evaluation(int64_t step) {
   StepFigures means;
   means.step = step, means.others.resize(others_.size());
   rank_.evaluates = true;
+  rank_.invocation = uint32_t(step);  // what the model draws is the same after a resumption
   for (int64_t batch = 0; batch < batches; ++batch) {
     feed(*evaluation_, batch, batch);
     rank_.iterate();

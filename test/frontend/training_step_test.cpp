@@ -123,10 +123,10 @@ TEST_CASE("mistakes in a training") {
   CHECK(first_id("  loss: nothing\n" + kSgd) == "train-name");
   CHECK(first_id("  loss: scores\n" + kSgd) == "train-loss-type");
   CHECK(first_id("  loss: {entropy: {scores: scores}}\n" + kSgd) == "train-function");
-  CHECK(first_id("  loss: {cross_entropy: {scores: scores}}\n" + kSgd) == "train-argument");
+  CHECK(first_id("  loss: {cross_entropy: {scores: scores}}\n" + kSgd) == "train-operand");
   CHECK(first_id("  loss: {cross_entropy: {scores: score, labels: x}}\n" + kSgd) == "train-name");
   CHECK(first_id(kLoss + "  optimizer: {sdg: {rate: 1}}\n") == "train-function");
-  CHECK(first_id(kLoss + "  optimizer: {sgd: {weight_decay: 1}}\n") == "train-argument");     // no rate
+  CHECK(first_id(kLoss + "  optimizer: {sgd: {weight_decay: 1}}\n") == "train-rate");         // no rate
   CHECK(first_id(kLoss + "  optimizer: {sgd: {rate: 1, decay: 1}}\n") == "train-argument");   // unknown
   CHECK(first_id(kLoss + "  optimizer: {sgd: {rate: fast}}\n") == "train-argument");          // no number
   CHECK(first_id(kLoss + "  optimizer: {adam_direction: {rate: 1}}\n") == "train-function");  // a part of others

@@ -1,4 +1,5 @@
 // accumulate: the step is that of the whole batch, and what is not linear in its gradients runs once behind.
+#include "test/passes/classifier.h"
 #include "test/scheduled.h"
 
 using namespace weftc;
@@ -6,11 +7,6 @@ using namespace weftc::test;
 
 namespace {
 
-constexpr const char* kAccumulated = R"(<ir_version: 10, opset_import: ["" : 20]>
-m (float[8, 6] x, int64[8] labels) => (float[8, 4] y)
-<float[6, 8] w1 = random(1, 0.5), float[8] b1 = random(2, 0.5), float[8, 4] w2 = random(3, 0.5)> {
-  [norm] n = Tanh(x) [fc1] h1 = MatMul(n, w1) [bias1] h2 = Add(h1, b1) [act] h = Gelu(h2) [fc2] y = MatMul(h, w2)
-})";
 constexpr const char* kAccumulatedLoss = "  loss: {cross_entropy: {scores: y, labels: labels, ignore: 0}}\n";
 
 std::string training(const std::string& rest, const std::string& optimizer = "momentum: {rate: 0.1}") {
@@ -33,8 +29,8 @@ int count(const Graph& graph, OpKind kind) {
 /// The step as a whole on one rank, and in four micro-batches under the schedule; gives the latter.
 std::unique_ptr<Scheduled> check_step(const std::string& rest, const std::string& optimizer = "momentum: {rate: 0.1}") {
   CAPTURE(rest);
-  const auto whole = prepare(kAccumulated, training("", optimizer), "apply-transforms");
-  auto parts = prepare(kAccumulated, training(rest, optimizer) + "  accumulate: 4\n", "apply-transforms");
+  const auto whole = prepare(kClassifier, training("", optimizer), "apply-transforms");
+  auto parts = prepare(kClassifier, training(rest, optimizer) + "  accumulate: 4\n", "apply-transforms");
   REQUIRE_MESSAGE(whole->ok(), whole->diags.text());
   REQUIRE_MESSAGE(parts->ok(), parts->diags.text());
   const EvalResult one = evaluate(*whole->module, seeded_inputs(*whole->module));
@@ -103,7 +99,7 @@ TEST_CASE("slices of parameters are gathered in each micro-batch") {
 }
 
 TEST_CASE("micro-batches that do not divide the batch, and ops that read all of it, are refused") {
-  CHECK(refusal(kAccumulated, training("") + "  accumulate: 3\n").find("3 micro-batches do not divide") !=
+  CHECK(refusal(kClassifier, training("") + "  accumulate: 3\n").find("[micro-batches-indivisible]") !=
         std::string::npos);
   constexpr const char* kContrast = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[8, 6] x) => (float[8, 8] y) <float[6, 6] w = random(1, 0.5)> {
@@ -111,6 +107,6 @@ m (float[8, 6] x) => (float[8, 8] y) <float[6, 6] w = random(1, 0.5)> {
 })";
   const std::string found =
       refusal(kContrast, "weft: 1\ntrain: {loss: loss, optimizer: {sgd: {rate: 1}}, accumulate: 4}\n");
-  CHECK_MESSAGE(found.find("cannot run in 4 micro-batches") != std::string::npos, found);
+  CHECK_MESSAGE(found.find("[accumulate-reshard]") != std::string::npos, found);
   CHECK_MESSAGE(found.find("'pairs'") != std::string::npos, found);
 }

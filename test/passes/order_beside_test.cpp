@@ -97,6 +97,6 @@ TEST_CASE("what cannot run beside others") {
                    "apply-transforms")
         ->diags.text();
   };
-  CHECK(refusal("ops: [fc1]").find("'fc1' (MatMul) is no collective") != std::string::npos);
-  CHECK(refusal("ops: [fc1.grad.sum], dim: 0").find("'chunks' is not given") != std::string::npos);
+  CHECK(refusal("ops: [fc1]").find("[overlap-no-collective]") != std::string::npos);
+  CHECK(refusal("ops: [fc1.grad.sum], dim: 0").find("[overlap-no-chunks]") != std::string::npos);
 }

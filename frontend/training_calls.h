@@ -1,0 +1,40 @@
+// Losses, metrics, optimizers and rates that a schedule calls: functions in ONNX, and what it says of their attributes.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/onnx_model.h"
+#include "ir/schedule.h"
+
+namespace weftc {
+
+OnnxAttr attr_of_real(const std::string& name, double real);
+
+class TrainingFunctions {
+ public:
+  /// Functions are taken into the model, whose nodes will call them.
+  TrainingFunctions(OnnxModel& model, Diags& diags) : model_(model), diags_(diags) {}
+
+  /// Takes those that the compiler knows; false after reporting.
+  bool take_known();
+  /// The function of a call: of a file, or one of domain `weft.KIND`; `otherwise` where the call names none. Nothing
+  /// after reporting.
+  std::optional<OnnxFunction> find(const FunctionCall& call, const std::string& kind, const char* otherwise);
+  /// Sets an attribute of a call of the function; false after reporting.
+  bool set_argument(const OnnxFunction& function, const FunctionCall::Argument& given, std::vector<OnnxAttr>& attrs);
+  /// True if all attributes without a default are given; else reports.
+  bool has_required(const OnnxFunction& function, const std::vector<OnnxAttr>& attrs, const FunctionCall& call);
+
+ private:
+  bool take(OnnxModel from);
+  std::optional<OnnxFunction> known_function(const FunctionCall& call, const std::string& domain,
+                                             const std::string& name);
+  std::optional<OnnxFunction> function_of_file(const FunctionCall& call);
+  bool read_argument(const FunctionCall::Argument& argument, OnnxAttr& into);
+
+  OnnxModel& model_;
+  Diags& diags_;
+};
+
+}  // namespace weftc

@@ -12,10 +12,10 @@ ProgramNames::ProgramNames(const Plan& plan, const std::string& variant)
     : program(identifier(plan.name)), space(variant.empty() ? program : program + "::" + variant) {
   Names& names = taken;
   for (const char* word : {"states", "chunk", "trip", "own", "alone", "block", "layer"}) names.reserve(word);
-  for (size_t axis = 0; axis < SharedRows::kMostAxes; ++axis)
-    for (const char* word :
-         {row_words(axis, SharedRows::kMostAxes).first, row_words(axis, SharedRows::kMostAxes).count})
-      names.reserve(word);
+  for (size_t axis = 0; axis < SharedRows::kMostAxes; ++axis) {
+    const RowWords& words = row_words(axis, SharedRows::kMostAxes);
+    for (const char* word : {words.first, words.count, words.all, words.blocks}) names.reserve(word);
+  }
   names.reserve(program);
   for (const Kernel& kernel : plan.kernels) kernels.push_back(names.unique(kernel.name));
   for (const std::string& stream : plan.streams) streams.push_back(names.unique(stream));

@@ -25,7 +25,7 @@ StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   shared_ = &trips;
   Lines lines = waits(s);
   lines.push_back("// No row needs another one: each thread takes some of them through all trips.");
-  lines.push_back("r.team().share(" + std::to_string(trips.rows->axes[0].count) + kComma +
+  lines.push_back("r.team().share(" + trips.rows->axes[0].count.text() + kComma +
                   std::to_string(SharedRows::kTile) + kComma + "[&](int64_t row, int64_t rows) {");
   Lines own;
   for (BufferId id : trips.rows->own)
@@ -52,27 +52,71 @@ StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   return wrapped(s, lines);
 }
 
+/// A product as C++ has it: the numbers in front as one, which is left out where it is 1.
+struct Product {
+  int64_t number = 1;
+  std::vector<std::string> names;
+
+  bool is_one() const { return number == 1 && names.empty(); }
+  std::string text() const {
+    std::vector<std::string> factors = names;
+    if (number != 1 || names.empty()) factors.insert(factors.begin(), std::to_string(number));
+    return join(factors, " * ");
+  }
+};
+
+/// Times the blocks of an axis.
+static void multiply(Product& product, const SharedRows& rows, size_t a) {
+  const RowAxis& axis = rows.axes[a];
+  if (axis.in_one_block()) return;
+  if (axis.count.is_constant())
+    product.number *= axis.blocks();
+  else
+    product.names.push_back(axis.block == 1 ? row_words(a, rows.axes.size()).all
+                                            : row_words(a, rows.axes.size()).blocks);
+}
+
+/// "const int64_t all_rows = *r[seq], row_blocks = (all_rows + 119) / 120;" for each axis that has as many rows as only a
+/// run knows.
+StepText::Lines StepText::rows_of_run(const SharedRows& rows) const {
+  Lines lines;
+  for (size_t a = 0; a < rows.axes.size(); ++a) {
+    const RowAxis& axis = rows.axes[a];
+    if (axis.count.is_constant()) continue;
+    const RowWords& words = row_words(a, rows.axes.size());
+    std::string line = std::string("const int64_t ") + words.all + " = " + *length(axis.count, shared_place());
+    if (axis.block > 1 && !axis.in_one_block())
+      line += kComma + std::string(words.blocks) + " = (" + words.all + " + " + std::to_string(axis.block - 1) +
+              ") / " + std::to_string(axis.block);
+    lines.push_back(line + ";");
+  }
+  return lines;
+}
+
 /// "const int64_t row = block % 13 * 120, rows = std::min<int64_t>(120, 1500 - row);" for each axis.
-static std::vector<std::string> block_of_rows(const SharedRows& rows) {
-  std::vector<std::string> lines;
-  int64_t inside = 1;  // blocks of the axes inside
+StepText::Lines StepText::block_of_rows(const SharedRows& rows) const {
+  Lines lines;
+  Product inside;  // blocks of the axes inside
   for (size_t a = rows.axes.size(); a-- > 0;) {
     const RowAxis& axis = rows.axes[a];
     if (axis.in_one_block()) continue;
     const RowWords& words = row_words(a, rows.axes.size());
-    const int64_t count = (axis.count + axis.block - 1) / axis.block;
     std::string number = "block";
-    if (inside > 1) number += " / " + std::to_string(inside);
+    if (!inside.is_one())
+      number += " / " + (inside.names.size() + (inside.number != 1) > 1 ? "(" + inside.text() + ")" : inside.text());
     const bool is_outermost = std::all_of(rows.axes.begin(), rows.axes.begin() + static_cast<long>(a),
                                           [](const RowAxis& outer) { return outer.in_one_block(); });
-    if (!is_outermost) number += " % " + std::to_string(count);
+    Product own;
+    multiply(own, rows, a);
+    if (!is_outermost) number += " % " + own.text();
     if (axis.block > 1) number += " * " + std::to_string(axis.block);
     const std::string block = std::to_string(axis.block);
-    const std::string left = std::to_string(axis.count) + " - " + words.first;
-    const std::string taken = axis.count % axis.block ? "std::min<int64_t>(" + block + kComma + left + ")" : block;
+    const bool is_even = axis.block == 1 || (axis.count.is_constant() && axis.count.constant() % axis.block == 0);
+    const std::string left = all_rows(a) + " - " + words.first;
+    const std::string taken = is_even ? block : "std::min<int64_t>(" + block + kComma + left + ")";
     lines.insert(lines.begin(), std::string("const int64_t ") + words.first + " = " + number + kComma + words.count +
                                     " = " + taken + ";");
-    inside *= count;
+    multiply(inside, rows, a);
   }
   return lines;
 }
@@ -104,12 +148,13 @@ StepText::Lines StepText::memory_of_thread(const LoopStep& kernels) {
 /// Each thread goes through all kernels for a block of rows, as one step.
 StepText::Lines StepText::chain(const Step& s, const LoopStep& kernels) {
   shared_ = &kernels;
-  int64_t blocks = 1;
-  for (const RowAxis& axis : kernels.rows->axes) blocks *= (axis.count + axis.block - 1) / axis.block;
+  Product blocks;
+  for (size_t a = 0; a < kernels.rows->axes.size(); ++a) multiply(blocks, *kernels.rows, a);
   Lines lines = waits(s);
   lines.push_back(
       "// No row needs another one: a thread takes a block of them through all kernels, then the next block.");
-  lines.push_back("r.team().parallel(" + std::to_string(blocks) + ", 1, [&](int64_t begin, int64_t end) {");
+  append(lines, rows_of_run(*kernels.rows));
+  lines.push_back("r.team().parallel(" + blocks.text() + ", 1, [&](int64_t begin, int64_t end) {");
   for (const std::string& line : memory_of_thread(kernels)) lines.push_back("  " + line);
   if (takes_team(kernels)) lines.push_back("  weft::Team& alone = weft::Team::alone();");
   lines.push_back("  for (int64_t block = begin; block < end; ++block) {");

@@ -115,7 +115,7 @@ std::string StepTerms::argument(const Step& step, const LaunchStep& launch, cons
       if (!launch.lengths[number]) {
         const std::vector<RowAxis>& axes = shared_->rows->axes;
         const size_t axis = *row_axis(*shared_->rows, *extent.length);
-        return axes[axis].in_one_block() ? std::to_string(axes[axis].count) : row_words(axis, axes.size()).count;
+        return axes[axis].in_one_block() ? all_rows(axis) : row_words(axis, axes.size()).count;
       }
       return (dialect_of(plan_.target).facts.passes_values ? "*" : "") + pointer(launch.lengths[number]);
     }
@@ -145,6 +145,29 @@ std::optional<std::string> StepTerms::length(const Length& length, PlaceId place
   return length_expression(length, [&](const std::string& name) { return known.at(name); });
 }
 
+std::string StepTerms::length_factor(const Length& length) const {
+  std::string counts;
+  Length rest = length;
+  for (size_t a = 0; a < shared_->rows->axes.size(); ++a) {
+    const Length& count = shared_->rows->axes[a].count;
+    if (count.is_constant()) continue;
+    while (const std::optional<Length> left = exact_quotient(rest, count))
+      counts += (counts.empty() ? "" : " * ") + all_rows(a), rest = *left;
+  }
+  const std::string text = *this->length(rest, shared_place());
+  if (!counts.empty() && rest == Length(1)) return counts;
+  return (counts.empty() ? "" : counts + " * ") + (rest.terms().size() > 1 ? "(" + text + ")" : text);
+}
+
+std::string StepTerms::all_rows(size_t axis) const {
+  const std::vector<RowAxis>& axes = shared_->rows->axes;
+  return axes[axis].count.is_constant() ? axes[axis].count.text() : row_words(axis, axes.size()).all;
+}
+
+PlaceId StepTerms::shared_place() const {
+  return plan_.kernel(std::get<LaunchStep>(shared_->body.front().what).kernel).place;
+}
+
 std::string StepTerms::trip_number(int loops) {
   if (loops == 0) return "0";
   const std::string own = "uint32_t(" + trip_variable(loops) + ")";
@@ -159,7 +182,7 @@ std::string StepTerms::first_row(const std::string& whole, const Operand& operan
   std::string text = whole;
   const auto add = [&](const auto& strides, auto id, const char* row) {
     if (const auto at = strides.find(id); at != strides.end())
-      text += std::string(" + ") + row + " * " + std::to_string(at->second);
+      text += std::string(" + ") + row + " * " + length_factor(at->second);
   };
   const std::vector<RowAxis>& axes = shared_->rows->axes;
   for (size_t a = 0; a < axes.size(); ++a) {

@@ -58,6 +58,11 @@ class StepTerms {
   /// The address of an operand, which is a weight or a buffer.
   std::string pointer(const Operand& operand) const;
   std::string first_row(const std::string& whole, const Operand& operand) const;
+  /// "64", "all_rows * 16", "(past + seq)": a length of the chain around, to multiply with.
+  std::string length_factor(const Length& length) const;
+  /// How many rows there are along an axis of the loop around: a number, or the variable that has it.
+  std::string all_rows(size_t axis) const;
+  PlaceId shared_place() const;
   /// The iteration of the loop over one of the time axes that follow the place's own axes in a mesh.
   IndexExpr time_index(PlaceId place, const Mesh& mesh, int axis) const;
   /// The variable of the innermost Loop op of `loops` around the statement.

@@ -200,7 +200,7 @@ StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
   const Buffer& from = plan_.buffer(what.from);
   const bool adds = std::any_of(s.accesses.begin(), s.accesses.end(), [](const Access& a) { return a.accumulate; });
   const std::string count =
-      shared_ ? "rows * " + std::to_string(shared_->rows->axes[0].strides.at(what.from)) : count_text(from.dims());
+      shared_ ? "rows * " + shared_->rows->axes[0].strides.at(what.from).text() : count_text(from.dims());
   const std::string operands = pointer(what.to) + kComma + pointer(what.from) + kComma + count;
   if (!adds) return {"r.copy(" + operands + ");"};
   // The first chunk begins the total.

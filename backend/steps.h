@@ -52,6 +52,8 @@ class StepText : private StepTerms {
   Lines shared_loop(const Step& step, const LoopStep& loop);
   Lines chain(const Step& step, const LoopStep& kernels);
   Lines memory_of_thread(const LoopStep& kernels);
+  Lines rows_of_run(const SharedRows& rows) const;
+  Lines block_of_rows(const SharedRows& rows) const;
   bool takes_team(const LoopStep& loop) const;
   std::string trip_head(const LoopStep& loop) const;
   /// `r.step({...}, [&] { body });` around statements.

@@ -74,8 +74,12 @@ struct Parameter {
   bool window = false;  // a collective inside the kernel reaches it on all peers
   bool weight = false;
   Storage storage;  // of its memory
+  /// The shape of its memory, where the kernel is given only some rows of it; none: that of the type.
+  std::optional<Shape> memory = {};
 
   bool operator==(const Parameter&) const = default;
+  /// The type with the shape of the memory.
+  TensorType memory_type() const { return {type.dtype, memory.value_or(type.shape), type.layout}; }
 };
 
 /// A run-time extent of a kernel: an int64_t that is passed as an argument, or that the kernel computes from others.
@@ -215,13 +219,15 @@ struct IfStep {
 /// A dimension of a loop's buffers, of which no step makes one row of another one's. All threads read buffers and
 /// weights that have no such rows whole.
 struct RowAxis {
-  int64_t count = 0;
-  int64_t block = 0;                    // so many at a time; 0: a thread takes all of its own at once
-  std::map<BufferId, int64_t> strides;  // elements from one row to the next
-  std::map<WeightId, int64_t> weight_strides;
+  Length count;
+  int64_t block = 0;                   // so many at a time; 0: a thread takes all of its own at once
+  std::map<BufferId, Length> strides;  // elements from one row to the next
+  std::map<WeightId, Length> weight_strides;
   bool operator==(const RowAxis&) const = default;
 
-  bool in_one_block() const { return block == count; }
+  bool in_one_block() const { return block == count.high(); }
+  /// At most.
+  int64_t blocks() const { return (count.high() + block - 1) / block; }
 };
 /// The rows of a loop: threads take some of them each through all trips. Its kernels have the rows of each axis as a
 /// length (own_rows), for which launches have no buffer.

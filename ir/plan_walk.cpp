@@ -63,14 +63,16 @@ std::vector<int> buffer_users(const Plan& plan) {
 
 const RowWords& row_words(size_t axis, size_t axes) {
   static constexpr RowWords kWords[SharedRows::kMostAxes] = {
-      {"own rows", "row", "rows"}, {"own matrices", "matrix", "matrices"}, {"own batches", "batch", "batches"}};
+      {"own rows", "row", "rows", "all_rows", "row_blocks"},
+      {"own matrices", "matrix", "matrices", "all_matrices", "matrix_blocks"},
+      {"own batches", "batch", "batches", "all_batches", "batch_blocks"}};
   return kWords[axes - 1 - axis];
 }
 
 std::optional<size_t> row_axis(const SharedRows& rows, const Length& length) {
   const size_t axes = rows.axes.size();
   for (size_t a = 0; a < axes; ++a)
-    if (length == Length::named(row_words(a, axes).length, rows.axes[a].count)) return a;
+    if (length == Length::named(row_words(a, axes).length, rows.axes[a].count.high())) return a;
   return {};
 }
 
@@ -78,7 +80,7 @@ int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId buffer
   int64_t elements = element_count(plan.buffer(buffer).dims());
   for (const RowAxis& axis : rows.axes)
     if (const auto at = axis.strides.find(buffer); at != axis.strides.end() && axis.block)
-      elements -= (axis.count - axis.block) * at->second;
+      elements -= (axis.count.high() - axis.block) * at->second.high();
   return elements;
 }
 

@@ -41,9 +41,9 @@ int users_in(const std::vector<Step>& steps, BufferId buffer);
 std::vector<int> buffer_users(const Plan& plan);
 
 /// What the rows of an axis are called: the length by which kernels know how many they are given, and in emitted code
-/// the first of them and their number.
+/// the first of them and their number, how many there are, and how many blocks of them.
 struct RowWords {
-  const char *length, *first, *count;
+  const char *length, *first, *count, *all, *blocks;
 };
 /// Of axis `axis` of `axes`, outer first.
 const RowWords& row_words(size_t axis, size_t axes);

@@ -18,6 +18,23 @@ static int64_t coarser_block(const std::vector<Storage::Part>& parts, size_t par
   return coarser;
 }
 
+/// Elements from one index of each dimension to the next, of dimensions that are numbers or lengths.
+template <class Number>
+static std::vector<Number> strides_in(const Storage& storage, const std::vector<Number>& dims) {
+  std::vector<std::optional<Number>> strides(dims.size());
+  Number stride = 1;
+  const auto put = [&](size_t dim) { strides[dim] = stride, stride = stride * dims[dim]; };
+  for (size_t d = dims.size(); storage.is_row_major() && d-- > 0;) put(d);
+  for (auto part = storage.parts.rbegin(); part != storage.parts.rend(); ++part) {
+    const size_t dim = static_cast<size_t>(part->dim);
+    if (part->block != 1 || strides[dim]) return std::vector<Number>(dims.size(), 0);
+    put(dim);
+  }
+  std::vector<Number> found;
+  for (const std::optional<Number>& each : strides) found.push_back(each.value_or(0));
+  return found;
+}
+
 Storage Storage::permuted(const std::vector<int>& order) {
   Storage storage;
   for (int dim : order) storage.parts.push_back({dim, 1});
@@ -94,16 +111,14 @@ IndexExpr Storage::offset_in_whole(IndexDims dims, IndexList index) const {
 
 Dims Storage::strides(Dims dims) const {
   if (stripe) dims[static_cast<size_t>(stripe->dim)] = stripe->extent;
-  if (is_row_major()) return strides_of(dims);
-  Dims strides(dims.size());
-  int64_t stride = 1;
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    const size_t dim = static_cast<size_t>(part->dim);
-    if (part->block != 1 || strides[dim]) return Dims(dims.size());
-    strides[dim] = stride;
-    stride *= dims[dim];
-  }
-  return strides;
+  return strides_in(*this, dims);
+}
+
+std::vector<Length> Storage::strides(const Shape& shape) const {
+  std::vector<Length> lengths;
+  for (const Extent& extent : shape) lengths.push_back(by_bounds ? Length(extent.bound) : length_of(extent));
+  if (stripe) lengths[static_cast<size_t>(stripe->dim)] = stripe->extent;
+  return strides_in(*this, lengths);
 }
 
 std::string Storage::text() const {

@@ -77,6 +77,8 @@ struct Storage {
   IndexExpr offset(const IndexDims& dims, const IndexList& index) const;
   /// Elements from one index of each dimension to the next; all 0 where dimensions are stored in blocks.
   Dims strides(Dims dims) const;
+  /// The same of a shape with run-time lengths.
+  std::vector<Length> strides(const Shape& shape) const;
   /// "row-major"; "1/16 0 1%16"; "row-major by bounds"; "0 2 3 1, 16 .. 31 of 48 along 1". Equal storages, and no
   /// others, have equal texts.
   std::string text() const;

@@ -43,8 +43,19 @@ void remove_dead(Module& module, Graph& graph) {
   }
 }
 
+/// Adds a constant to a key: one element by what it is, several by which they are.
+void append_constant(std::string& key, const Module& module, ConstantId id) {
+  const Constant& constant = module.constants[id];
+  if (constant.count() != 1) {
+    key += "#" + std::to_string(id.index);
+    return;
+  }
+  key += dtype_name(constant.dtype);
+  for (const std::byte each : constant.bytes) key += static_cast<char>(each);
+}
+
 /// Adds an attribute's bytes to a key.
-void append_attr(std::string& key, const Attr& attr) {
+void append_attr(std::string& key, const Module& module, const Attr& attr) {
   key += attr.name + "=";
   std::visit(
       [&](const auto& value) {
@@ -52,7 +63,7 @@ void append_attr(std::string& key, const Attr& attr) {
         if constexpr (std::is_same_v<T, std::string>)
           key += value;
         else if constexpr (std::is_same_v<T, ConstantId>)
-          key += "#" + std::to_string(value.index);
+          append_constant(key, module, value);
         else if constexpr (std::is_arithmetic_v<T>)
           key.append(reinterpret_cast<const char*>(&value), sizeof value);
         else
@@ -72,7 +83,7 @@ void append_type(std::string& key, const TensorType& type) {
 std::string op_key(const Module& module, const Graph& graph, const Op& op) {
   std::string key = std::to_string(static_cast<int>(op.kind)) + "@" + std::to_string(op.place.index) + "(";
   for (ValueId v : op.inputs) key += std::to_string(v.index) + ",";
-  for (const Attr& attr : op.attrs) append_attr(key, attr);
+  for (const Attr& attr : op.attrs) append_attr(key, module, attr);
   if (op.stage) key += "stage " + std::to_string(*op.stage) + ";";
   if (module.is_late(op)) key += "late;";
   for (ValueId v : op.outputs) append_type(key, graph.type(v)), key += '|';
@@ -80,11 +91,12 @@ std::string op_key(const Module& module, const Graph& graph, const Op& op) {
 }
 
 /// False for what must stay apart though it looks alike: random draws are keyed by their node, regions are not
-/// compared, equal constants are merged when packed, each copy has memory of its own. Reshards are shared by
-/// the layout pass already.
-bool may_merge(const Graph& graph, const Op& op) {
-  return category(op) != Category::Region && op.kind != OpKind::Input && op.kind != OpKind::Constant &&
-         op.kind != OpKind::RandomUniform && category(op) != Category::Collective && !is_copy(graph, op);
+/// compared, equal constants of several elements are merged when packed, each copy has memory of its own. Reshards are
+/// shared by the layout pass already. A training is cut into parts, each of which makes what it can by itself.
+bool may_merge(const Module& module, const Graph& graph, const Op& op) {
+  if (op.kind == OpKind::Constant) return !module.training && graph.type(op.outputs[0]).count() == 1;
+  return category(op) != Category::Region && op.kind != OpKind::Input && op.kind != OpKind::RandomUniform &&
+         category(op) != Category::Collective && !is_copy(graph, op);
 }
 
 /// Joins origins, so that either node's name selects the op that is kept; a schedule that names a value of the other
@@ -107,7 +119,7 @@ void merge_duplicates(Module& module, Graph& graph) {
   std::unordered_map<std::string, OpId> seen;
   for (OpId id : graph.order()) {
     const Op& op = graph.op(id);
-    if (!may_merge(graph, op)) continue;
+    if (!may_merge(module, graph, op)) continue;
     const auto [at, fresh] = seen.emplace(op_key(module, graph, op), id);
     if (!fresh) merge_into(module, graph, at->second, id);
   }

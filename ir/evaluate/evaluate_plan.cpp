@@ -334,7 +334,11 @@ class PlanInterpreter {
   const std::vector<Step>* go_on(Lane& lane, const Step& step, const LoopStep& loop) {
     if (!loop.rows) return next_trip(lane, lane.trips[&step], loop);
     std::vector<PlanMachine::RowPart>& left = parts_[{lane.rank, &step}];
-    if (!lane.now.rows.of) left = parts_of(*loop.rows), take_part(lane, left);
+    if (!lane.now.rows.of) {
+      left = parts_of(*loop.rows, machine_.lengths_of(lane.rank));
+      if (left.empty()) return nullptr;
+      take_part(lane, left);
+    }
     const std::vector<Step>* body = next_trip(lane, lane.trips[&step], loop);
     if (!body && !left.empty()) {
       take_part(lane, left);
@@ -347,15 +351,16 @@ class PlanInterpreter {
   }
 
   /// All blocks, or two parts, in random order.
-  std::vector<PlanMachine::RowPart> parts_of(const SharedRows& rows) {
-    std::vector<PlanMachine::RowPart> parts{{&rows}};
+  std::vector<PlanMachine::RowPart> parts_of(const SharedRows& rows, const std::map<std::string, int64_t>& lengths) {
+    std::vector<PlanMachine::RowPart> parts{{&rows, {}, {}, lengths}};
     for (const RowAxis& axis : rows.axes) {
-      const int64_t block = axis.block ? axis.block : 1 + static_cast<int64_t>(roll(static_cast<size_t>(axis.count)));
+      const int64_t all = *number_of(axis.count, lengths);
+      const int64_t block = axis.block ? axis.block : 1 + static_cast<int64_t>(roll(static_cast<size_t>(all)));
       std::vector<PlanMachine::RowPart> cut;
       for (const PlanMachine::RowPart& part : parts)
-        for (int64_t first = 0; first < axis.count;) {
+        for (int64_t first = 0; first < all;) {
           cut.push_back(part);
-          const int64_t left = axis.count - first;
+          const int64_t left = all - first;
           const int64_t count = axis.block || first == 0 ? std::min(block, left) : left;
           cut.back().first.push_back(first), cut.back().count.push_back(count);
           first += count;

@@ -41,7 +41,7 @@ int64_t PlanMachine::RowPart::offset(const Operand& operand) const {
   int64_t offset = 0;
   if (!of || of->own.contains(operand.buffer)) return offset;
   const auto add = [&](const auto& strides, auto id, int64_t rows) {
-    if (const auto at = strides.find(id); at != strides.end()) offset += rows * at->second;
+    if (const auto at = strides.find(id); at != strides.end()) offset += rows * *number_of(at->second, lengths);
   };
   for (size_t a = 0; a < of->axes.size(); ++a) {
     add(of->axes[a].strides, operand.buffer, first[a]);
@@ -64,10 +64,24 @@ PlanMachine::Spread PlanMachine::spread(const TensorType& type, const std::vecto
                                         const Coordinates& at, const Dims& lengths, const Storage& storage) const {
   TensorType memory = type;
   for (int axis : whole) memory.layout.set(axis, {});
+  return spread(type, std::move(memory), mesh, at, lengths, lengths, storage);
+}
+
+PlanMachine::Spread PlanMachine::spread(const Parameter& parameter, const Mesh& mesh, const Coordinates& at,
+                                        const std::map<std::string, int64_t>& known) const {
+  TensorType memory = parameter.memory_type();
+  for (int axis : parameter.whole_over) memory.layout.set(axis, {});
+  const Dims lengths = lengths_of(parameter.type.shape, known), room = lengths_of(memory.shape, known);
+  return spread(parameter.type, std::move(memory), mesh, at, lengths, room, parameter.storage);
+}
+
+PlanMachine::Spread PlanMachine::spread(const TensorType& type, TensorType memory, const Mesh& mesh,
+                                        const Coordinates& at, const Dims& lengths, const Dims& held_lengths,
+                                        const Storage& storage) const {
   Dims room = buffer_dims(memory, mesh);
   for (int d = 0; d < type.ndim(); ++d)
-    if (type.shape[d].is_run_time() && !storage.by_bounds)
-      room[d] = local_extent(lengths[d], digits_of(memory.layout, d, mesh), at);
+    if (memory.shape[d].is_run_time() && !storage.by_bounds)
+      room[d] = local_extent(held_lengths[d], digits_of(memory.layout, d, mesh), at);
   const std::optional<Stripe>& stripe = storage.stripe;
   if (stripe) room[static_cast<size_t>(stripe->dim)] = stripe->extent;
   Spread made{{}, {}, strides_of(room)};
@@ -205,6 +219,13 @@ Dims PlanMachine::lengths_of(const Shape& shape, const std::map<std::string, int
   return lengths;
 }
 
+std::map<std::string, int64_t> PlanMachine::lengths_of(int rank) {
+  std::map<std::string, int64_t> known;
+  for (const LengthBuffer& length : plan_.lengths)
+    if (contains(place(length.place).ranks, rank)) known[length.name] = number(rank, length.buffer, {});
+  return known;
+}
+
 /// The named lengths of a kernel, as a launch passes them. What the kernel makes itself is not among them.
 std::map<std::string, int64_t> PlanMachine::lengths_of(int rank, const LaunchStep& step, const Now& now) {
   std::map<std::string, int64_t> lengths;
@@ -227,12 +248,11 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
   const std::vector<int> peers = rank_group(place, exchange_axes(kernel.body), runner);
   for (size_t f = 0; f < kernel.body.inputs().size(); ++f) {
     const Parameter& parameter = kernel.parameters[f];
-    const Dims lengths = lengths_of(parameter.type.shape, known);
     Locals values;
     for (int i = 0; i < place.size(); ++i) {
       Coordinates at = coordinates_of(place.mesh, i);
       at.insert(at.end(), now.time.begin(), now.time.end());
-      const Spread from = spread(parameter.type, parameter.whole_over, kernel.mesh, at, lengths, parameter.storage);
+      const Spread from = spread(parameter, kernel.mesh, at, known);
       // Lengths are the runner's for all, so that what the others hold has a shape.
       const int rank = parameter.type.ndim() == 0 && !parameter.window ? runner : place.ranks[i];
       const bool reads = rank == runner || (parameter.window && contains(peers, rank));
@@ -276,8 +296,7 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
       store_gathered(rank, step, o, now, known, mine);
       continue;
     }
-    const Spread to = spread(parameter.type, parameter.whole_over, kernel.mesh, at,
-                             lengths_of(parameter.type.shape, known), parameter.storage);
+    const Spread to = spread(parameter, kernel.mesh, at, known);
     write(rank, step.operands[inputs + o].buffer, to, mine, now);
   }
 }
@@ -329,9 +348,9 @@ PlanMachine::Spread PlanMachine::whole(const Dims& dims) {
 /// A buffer as [outer, rows, elements of a row], of which the middle is the part's.
 PlanMachine::Spread PlanMachine::rows_of(BufferId buffer, const Now& now) const {
   const RowAxis& axis = now.rows.of->axes.front();
-  const int64_t stride = axis.strides.at(buffer), all = element_count(plan_.buffer(buffer).dims());
-  Spread part = whole({all / (axis.count * stride), now.rows.count.front(), stride});
-  part.strides = {axis.count * stride, stride, 1};
+  const int64_t stride = axis.strides.at(buffer).constant(), all = element_count(plan_.buffer(buffer).dims());
+  Spread part = whole({all / (axis.count.constant() * stride), now.rows.count.front(), stride});
+  part.strides = {axis.count.constant() * stride, stride, 1};
   return part;
 }
 

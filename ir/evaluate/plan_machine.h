@@ -20,7 +20,8 @@ class PlanMachine {
   /// Rows of a loop that are taken through all trips before the others, as one thread of a rank does.
   struct RowPart {
     const SharedRows* of = nullptr;
-    std::vector<int64_t> first = {}, count = {};  // by axis
+    std::vector<int64_t> first = {}, count = {};     // by axis
+    std::map<std::string, int64_t> lengths = {};     // of the model
     /// Where the part begins in what a launch reads or writes, in elements.
     int64_t offset(const Operand& operand) const;
   };
@@ -44,6 +45,8 @@ class PlanMachine {
   void exchange(const std::vector<int>& ranks, const CollectiveStep& step, const Now& now);
   /// Moves the messages of a transfer that this rank receives.
   void pull(int rank, const TransferTable& table, const Now& now);
+  /// The run-time lengths of the model, as a rank has them.
+  std::map<std::string, int64_t> lengths_of(int rank);
   /// The one integer in a buffer: a length, a condition, a trip count.
   int64_t number(int rank, BufferId buffer, const Now& now);
   void put_number(int rank, BufferId buffer, int64_t value, const Now& now);
@@ -73,6 +76,11 @@ class PlanMachine {
   /// Of the storage, whether it is by bounds (else the memory is as dense as the lengths let it be), and the stripe.
   Spread spread(const TensorType& type, const std::vector<int>& whole, const Mesh& mesh, const Coordinates& at,
                 const Dims& lengths, const Storage& storage) const;
+  /// The same with the shape and the lengths that the memory has.
+  Spread spread(const TensorType& type, TensorType memory, const Mesh& mesh, const Coordinates& at, const Dims& lengths,
+                const Dims& room, const Storage& storage) const;
+  Spread spread(const Parameter& parameter, const Mesh& mesh, const Coordinates& at,
+                const std::map<std::string, int64_t>& known) const;
   static Spread whole(const Dims& dims);
   /// The part's rows of a buffer.
   Spread rows_of(BufferId buffer, const Now& now) const;

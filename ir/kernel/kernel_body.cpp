@@ -96,17 +96,18 @@ IndexExpr KernelBody::coordinate(int axis) const {
 IndexExpr KernelBody::offset(const Parameter& parameter, const IndexList& index) const {
   IndexList at = index;
   IndexDims dims;
+  const TensorType memory = parameter.memory_type();
   const auto is_unsliced = [&](int axis) {
     return std::find(parameter.whole_over.begin(), parameter.whole_over.end(), axis) != parameter.whole_over.end();
   };
   for (int d = 0; d < parameter.type.ndim(); ++d) {
-    const std::vector<Digit> digits = this->digits(parameter.type, d);
-    int64_t extent = buffer_extent(parameter.type.shape[d].bound, digits);
+    const std::vector<Digit> digits = this->digits(memory, d);
+    int64_t extent = buffer_extent(memory.shape[d].bound, digits);
     for (const Digit& digit : digits)
       if (is_unsliced(digit.axis)) extent *= digit.size;
     at[d] = with_digits(index[d], digits, is_unsliced, [this](int axis) { return coordinate(axis); });
-    const bool is_length = parameter.type.shape[d].is_run_time() && !parameter.storage.by_bounds;
-    dims.push_back(is_length ? lengths_[*run_extent_of(parameter.type, d)] : Scale(extent));
+    const bool is_length = memory.shape[d].is_run_time() && !parameter.storage.by_bounds;
+    dims.push_back(is_length ? lengths_[*run_extent_of(memory, d)] : Scale(extent));
   }
   return parameter.storage.offset(dims, at);
 }
@@ -242,7 +243,8 @@ struct RunExtentList {
 
 }  // namespace
 
-std::vector<RunExtent> run_extents_of(const Module& module, const Graph& body, const Mesh& mesh) {
+std::vector<RunExtent> run_extents_of(const Module& module, const Graph& body, const Mesh& mesh,
+                                      const std::vector<Parameter>& parameters) {
   RunExtentList list;
   for (OpId id = body.first(); id; id = body.next(id)) {
     const Op& op = body.op(id);
@@ -260,6 +262,9 @@ std::vector<RunExtent> run_extents_of(const Module& module, const Graph& body, c
     for (const Graph& region : op.regions)
       for (const RunExtent& inner : run_extents_of(module, region, mesh)) list.add(inner);
   }
+  for (const Parameter& parameter : parameters)
+    for (const Extent& e : parameter.memory.value_or(Shape{}))
+      if (e.is_run_time() && !parameter.storage.by_bounds) list.add(*e.length, e.bound);
   return std::move(list.extents);
 }
 

@@ -216,10 +216,10 @@ std::string step_kind(const Plan& plan, const Step& step) {
     std::string operator()(const IfStep& s) const { return "if " + plan.buffer(s.condition).name; }
     std::string operator()(const LoopStep& s) const {
       if (!s.rows) return "loop";
-      if (!s.is_chain()) return format("loop, each thread with rows of {}", s.rows->axes[0].count);
+      if (!s.is_chain()) return format("loop, each thread with rows of {}", s.rows->axes[0].count.text());
       std::vector<std::string> blocks, counts;
       for (const RowAxis& axis : s.rows->axes)
-        blocks.push_back(std::to_string(axis.block)), counts.push_back(std::to_string(axis.count));
+        blocks.push_back(std::to_string(axis.block)), counts.push_back(axis.count.text());
       return "in blocks of " + join(blocks, " x ") + " of " + join(counts, " x ") + " rows";
     }
   };

@@ -13,8 +13,12 @@ using Kind = AxisState::Kind;
 
 class RowFinder {
  public:
-  RowFinder(const Module& module, const Graph& body, int64_t count, BodyRows known)
-      : module_(module), body_(body), axis_{{"rows", static_cast<int>(count)}}, rows_(std::move(known)) {}
+  RowFinder(const Module& module, const Graph& body, const Length& count, BodyRows known)
+      : module_(module),
+        body_(body),
+        count_(count),
+        axis_{{"rows", static_cast<int>(count.high())}},
+        rows_(std::move(known)) {}
 
   std::optional<BodyRows> run() {
     do {
@@ -28,9 +32,9 @@ class RowFinder {
  private:
   bool is_sliced(ValueId v) const { return v && rows_[v.index].has_rows(); }
   /// Whether rows are only a part of their dimension.
-  bool is_part(ValueId v) const {
-    const AxisState& state = rows_[v.index].state;
-    return is_sliced(v) && body_.type(v).shape[static_cast<size_t>(state.dim)].bound != axis_[0].size * state.block;
+  bool is_part(ValueId v) const { return is_sliced(v) && !are_all(v, rows_[v.index].state); }
+  bool are_all(ValueId v, const AxisState& state) const {
+    return length_of(body_.type(v).shape[static_cast<size_t>(state.dim)]) == count_ * state.block;
   }
 
   bool visit(const Op& op) {
@@ -98,7 +102,7 @@ class RowFinder {
   bool put_part(ValueId v, const ValueRows& rows) {
     if (rows_[v.index] == rows) return true;
     const OpKind kind = body_.producer_op(v).kind;
-    if (is_sliced(v) || body_.value(v).uses.size() != 1 || (kind != OpKind::Input && kind != OpKind::Reshape))
+    if (!count_.is_constant() || is_sliced(v) || body_.value(v).uses.size() != 1 || (kind != OpKind::Input && kind != OpKind::Reshape))
       return false;
     rows_[v.index] = rows;
     return is_changed_ = true;
@@ -146,7 +150,7 @@ class RowFinder {
     ValueRows& own = rows_[v.index];
     if (own == ValueRows{state}) return true;
     if (!own.state.is(Kind::R)) return false;
-    if (body_.type(v).shape[static_cast<size_t>(state.dim)].bound != axis_[0].size * state.block) return false;
+    if (!are_all(v, state)) return false;
     own = {state};
     is_changed_ = true;
     return true;
@@ -154,14 +158,15 @@ class RowFinder {
 
   const Module& module_;
   const Graph& body_;
-  const Mesh axis_;
+  const Length count_;
+  const Mesh axis_;  // on which slices at the bound of the count are rows
   BodyRows rows_;
   bool is_changed_ = false;
 };
 
 }  // namespace
 
-std::optional<BodyRows> rows_of_body(const Module& module, const Graph& body, int64_t count, BodyRows known) {
+std::optional<BodyRows> rows_of_body(const Module& module, const Graph& body, const Length& count, BodyRows known) {
   return RowFinder(module, body, count, std::move(known)).run();
 }
 

@@ -26,6 +26,6 @@ using BodyRows = std::vector<ValueRows>;  // by ValueId
 
 /// The rows of all values of a body, of which some are known; nothing where a value of one row is made of another
 /// one's, or where an op is none that the rules are for.
-std::optional<BodyRows> rows_of_body(const Module& module, const Graph& body, int64_t count, BodyRows known);
+std::optional<BodyRows> rows_of_body(const Module& module, const Graph& body, const Length& count, BodyRows known);
 
 }  // namespace weftc

@@ -122,6 +122,7 @@ class ChainCutter {
       if (chain.bytes < kLeastBytes || writes_joined(chain.loop)) continue;
       const std::vector<RowAxis> axes = axes_of_chain(chain.loop, inside);
       if (axes.empty()) return;  // with more kernels it has none either
+      if (!std::all_of(axes.begin(), axes.end(), [&](const RowAxis& axis) { return is_known(axis); })) continue;
       chain.loop.rows = SharedRows{axes, {inside.begin(), inside.end()}};
       if (choose_blocks(*chain.loop.rows) && writes_lines(chain.loop, *chain.loop.rows))
         found.push_back(std::move(chain));
@@ -191,7 +192,7 @@ class ChainCutter {
     bool has_rows = false, has_long_ones = false;
     for (const Access& access : step.accesses)
       if (const auto stride = axis.strides.find(access.buffer); stride != axis.strides.end())
-        has_rows = true, has_long_ones |= stride->second > 1;
+        has_rows = true, has_long_ones |= stride->second.high() > 1;
     return has_long_ones || !has_rows;
   }
 
@@ -209,6 +210,22 @@ class ChainCutter {
       return has_rows ? std::optional(axis) : std::nullopt;
     }
     return {};
+  }
+
+  /// Whether all lengths are known before the kernels run, as those of inputs are: a step that makes one could be among
+  /// them.
+  bool is_known(const RowAxis& axis) const {
+    const auto is_made = [&](const std::string& name) {
+      return std::any_of(plan_.lengths.begin(), plan_.lengths.end(),
+                         [&](const LengthBuffer& each) { return each.is_made && each.name == name; });
+    };
+    bool all = true;
+    const auto visit = [&](const Length& length) {
+      for_each_name(length, [&](const LengthSymbolPtr& name) { all = all && !is_made(name->text); });
+    };
+    visit(axis.count);
+    for (const auto& [buffer, stride] : axis.strides) visit(stride);
+    return all;
   }
 
   /// What only the chain touches.
@@ -242,14 +259,14 @@ class ChainCutter {
     };
     RowAxis& inner = rows.axes.back();
     int64_t most = kManyRows;
-    for (inner.block = even(inner.count, most);
+    for (inner.block = even(inner.count.high(), most);
          most > kFewRows && (bytes_of_block(rows) > kManyBytes || blocks_of(rows) < kLeastBlocks);) {
       most = std::max(kFewRows, most - kTileRows);
-      inner.block = even(inner.count, most);
+      inner.block = even(inner.count.high(), most);
     }
-    for (size_t a = rows.axes.size(); --a > 0 && rows.axes[a].block == rows.axes[a].count;) {
+    for (size_t a = rows.axes.size(); --a > 0 && rows.axes[a].in_one_block();) {
       int64_t& block = rows.axes[a - 1].block;
-      block = std::clamp<int64_t>(kFewBytes / bytes_of_block(rows), 1, rows.axes[a - 1].count);
+      block = std::clamp<int64_t>(kFewBytes / bytes_of_block(rows), 1, rows.axes[a - 1].count.high());
       while (block > 1 && blocks_of(rows) < kLeastBlocks) block /= 2;
     }
     return blocks_of(rows) >= kLeastBlocks && bytes_of_block(rows) <= kMostBytes;
@@ -262,14 +279,14 @@ class ChainCutter {
         for (const RowAxis& axis : rows.axes) {
           if (!access.write || rows.own.contains(access.buffer)) continue;
           const int64_t bytes = dtype_bytes(plan_.buffer(access.buffer).type.dtype);
-          if (axis.block * axis.strides.at(access.buffer) * bytes < kCacheLine) return false;
+          if (axis.block * axis.strides.at(access.buffer).high() * bytes < kCacheLine) return false;
         }
     return true;
   }
 
   static int64_t blocks_of(const SharedRows& rows) {
     int64_t blocks = 1;
-    for (const RowAxis& axis : rows.axes) blocks *= (axis.count + axis.block - 1) / axis.block;
+    for (const RowAxis& axis : rows.axes) blocks *= axis.blocks();
     return blocks;
   }
 

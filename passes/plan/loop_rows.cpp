@@ -11,27 +11,28 @@ namespace weftc {
 namespace {
 
 /// Elements from one row to the next, of rows along a dimension.
-int64_t stride_of(const TensorType& type, const Storage& storage, const AxisState& rows) {
-  return storage.strides(type.dims())[static_cast<size_t>(rows.dim)] * rows.block;
+Length stride_of(const TensorType& type, const Storage& storage, const AxisState& rows) {
+  return storage.strides(type.shape)[static_cast<size_t>(rows.dim)] * rows.block;
 }
 
 /// The dimension along which rows lie so far apart; R where there is none.
-AxisState rows_of_type(const TensorType& type, const Storage& storage, int64_t count, int64_t stride) {
-  const Dims strides = storage.strides(type.dims());
+AxisState rows_of_type(const TensorType& type, const Storage& storage, const Length& count, const Length& stride) {
+  const std::vector<Length> strides = storage.strides(type.shape);
   for (int d = 0; d < type.ndim(); ++d) {
-    const int64_t step = strides[static_cast<size_t>(d)], extent = type.shape[d].bound;
-    if (step > 0 && stride % step == 0 && extent == count * (stride / step)) return AxisState::sliced(d, stride / step);
+    const std::optional<Length> block = exact_quotient(stride, strides[static_cast<size_t>(d)]);
+    const bool is_number = block && block->is_constant() && block->constant() > 0;
+    if (is_number && length_of(type.shape[d]) == count * *block) return AxisState::sliced(d, block->constant());
   }
   return {};
 }
 
-/// Whether strides are the same numbers with rows as a length, and without.
-bool has_fixed_strides(const TensorType& type, const Storage& storage) {
-  return is_static(type.shape) && !contains(storage.strides(type.dims()), int64_t{0});
+/// Whether there are elements from each index of each dimension to the next.
+bool has_strides(const TensorType& type, const Storage& storage) {
+  return !contains(storage.strides(type.shape), Length(0));
 }
 
 /// Elements from one row to the next of what a launch reads or writes; nothing where all rows have the whole.
-std::optional<int64_t> stride_in(const RowAxis& axis, const Operand& operand) {
+std::optional<Length> stride_in(const RowAxis& axis, const Operand& operand) {
   const auto find = [](const auto& strides, auto id) {
     const auto at = id ? strides.find(id) : strides.end();
     return at == strides.end() ? std::nullopt : std::optional(at->second);
@@ -74,18 +75,19 @@ std::optional<BodyRows> rows_of(const Module& module, const Graph& body, const s
 }
 
 const std::optional<BodyRows>& rows_of(const RowContext& context, const LaunchStep& launch, const RowAxis& axis) {
-  const auto [at, is_new] = context.known.try_emplace(row_launch(launch, axis));
+  const RowContext::Launch asked = row_launch(launch, axis);
+  const auto [at, is_new] = context.known.try_emplace(asked.text());
   const Kernel& kernel = context.plan.kernel(launch.kernel);
-  if (is_new) at->second = rows_of(context.module, kernel.body, kernel.parameters, at->first);
+  if (is_new) at->second = rows_of(context.module, kernel.body, kernel.parameters, asked);
   return at->second;
 }
 
 class LoopRowFinder {
  public:
-  LoopRowFinder(const RowContext& context, const LoopStep& loop, int64_t count)
+  LoopRowFinder(const RowContext& context, const LoopStep& loop, const Length& count)
       : context_(context), plan_(context.plan), loop_(loop), axis_{count, 0, {}, {}} {}
 
-  std::optional<SharedRows> run(BufferId buffer, int64_t stride) {
+  std::optional<SharedRows> run(BufferId buffer, const Length& stride) {
     axis_.strides[buffer] = stride;
     do {
       is_changed_ = false;
@@ -116,7 +118,7 @@ class LoopRowFinder {
       const Parameter& parameter = kernel.parameters[f];
       const ValueRows& own = (*rows)[parameter_value(kernel.body, f).index];
       if (!own.has_rows()) continue;
-      if (!has_fixed_strides(parameter.type, parameter.storage)) return false;
+      if (!has_strides(parameter.type, parameter.storage)) return false;
       if (!put(launch.operands[f], stride_of(parameter.type, parameter.storage, own.state))) return false;
     }
     return true;
@@ -130,7 +132,7 @@ class LoopRowFinder {
   }
 
   /// False where the operand has other rows.
-  bool put(const Operand& operand, int64_t stride) {
+  bool put(const Operand& operand, const Length& stride) {
     const bool is_new = operand.weight ? axis_.weight_strides.emplace(operand.weight, stride).second
                                        : axis_.strides.emplace(operand.buffer, stride).second;
     is_changed_ = is_changed_ || is_new;
@@ -170,6 +172,12 @@ class LoopRowFinder {
 RowContext::RowContext(const Plan& asked, const Module& its_module)
     : plan(asked), module(its_module), users(buffer_users(asked)) {}
 
+std::string RowContext::Launch::text() const {
+  std::string text = std::to_string(kernel.index) + ": " + count.text();
+  for (const std::optional<Length>& stride : strides) text += ", " + (stride ? stride->text() : "whole");
+  return text;
+}
+
 bool is_inside(const std::vector<int>& users, const LoopStep& loop, BufferId buffer) {
   return !contains(loop.carried, buffer) &&
          users[buffer.index] == users_in(loop.body, buffer) + (buffer == loop.iteration);
@@ -180,7 +188,7 @@ bool copies_rows(const Plan& plan, const CopyStep& copy, const SharedRows& rows)
   const auto from = axis.strides.find(copy.from), to = axis.strides.find(copy.to);
   if (rows.in_blocks() || from == axis.strides.end() || to == axis.strides.end()) return false;
   const int64_t elements = element_count(plan.buffer(copy.from).dims());
-  return from->second == to->second && (copy.in_place || elements == axis.count * from->second);
+  return from->second == to->second && (copy.in_place || axis.count * from->second == elements);
 }
 
 std::optional<BodyRows> rows_of_launch(const Plan& plan, const Module& module, const LaunchStep& launch,
@@ -189,8 +197,8 @@ std::optional<BodyRows> rows_of_launch(const Plan& plan, const Module& module, c
   return rows_of(module, kernel.body, kernel.parameters, row_launch(launch, axis));
 }
 
-/// The dimension that has the length of an axis becomes one of its number: which it is, or R for none.
-static ValueRows take_length(Graph& body, ValueId value, const Length& own) {
+/// The dimension that has the length of an axis becomes one of its `count`: which it is, or R for none.
+static ValueRows take_length(Graph& body, ValueId value, const Length& own, const Length& count) {
   TensorType type = body.type(value);
   for (int d = 0; d < type.ndim(); ++d) {
     Extent& extent = type.shape[static_cast<size_t>(d)];
@@ -199,7 +207,8 @@ static ValueRows take_length(Graph& body, ValueId value, const Length& own) {
     const Length first = substitute(*extent.length, [](const LengthSymbol&) { return Length(0); });
     const std::optional<Length> block = exact_quotient(*extent.length - first, own);
     if (!block || !block->is_constant() || block->constant() == 0) continue;
-    extent.length = nullptr;
+    if (!first.is_constant()) continue;
+    extent = count.is_constant() ? Extent{extent.bound} : run_time_extent(extent.bound, count * *block);
     body.retype(value, std::move(type));
     return {AxisState::sliced(d, block->constant()), first.constant()};
   }
@@ -214,15 +223,18 @@ bool keeps_rows(const Plan& plan, const LaunchStep& launch, const SharedRows& ro
   for (size_t a = 0; a < rows.axes.size(); ++a)
     for (OpId id = body.first(); id; id = body.next(id))
       for (ValueId value : body.op(id).outputs)
-        own[a][value.index] =
-            take_length(body, value, Length::named(row_words(a, rows.axes.size()).length, rows.axes[a].count));
+        own[a][value.index] = take_length(
+            body, value, Length::named(row_words(a, rows.axes.size()).length, rows.axes[a].count.high()),
+            rows.axes[a].count);
+  const std::vector<Parameter>& parameters = plan.kernel(launch.kernel).parameters;
+  for (size_t f = 0; f < parameters.size(); ++f)
+    if (parameters[f].memory_type().shape != body.type(parameter_value(body, f)).shape) return false;
   for (size_t a = 0; a < rows.axes.size(); ++a) {
     for (size_t f = 0; f < launch.operands.size(); ++f) {
       const bool has_rows = stride_in(rows.axes[a], launch.operands[f]).has_value();
       if (has_rows != own[a][parameter_value(body, f).index].has_rows()) return false;
     }
-    if (rows_of(module, body, plan.kernel(launch.kernel).parameters, row_launch(launch, rows.axes[a])) != own[a])
-      return false;
+    if (rows_of(module, body, parameters, row_launch(launch, rows.axes[a])) != own[a]) return false;
   }
   return true;
 }
@@ -230,8 +242,9 @@ bool keeps_rows(const Plan& plan, const LaunchStep& launch, const SharedRows& ro
 std::optional<SharedRows> rows_of_loop(const RowContext& context, const LoopStep& loop, BufferId buffer, int dim,
                                        int64_t block) {
   const Buffer& rows = context.plan.buffer(buffer);
-  if (!has_fixed_strides(rows.type, rows.storage) || rows.type.shape[dim].is_run_time()) return {};
-  return LoopRowFinder(context, loop, rows.type.shape[dim].bound / block)
+  const std::optional<Length> count = exact_quotient(length_of(rows.type.shape[dim]), block);
+  if (!count || !has_strides(rows.type, rows.storage)) return {};
+  return LoopRowFinder(context, loop, *count)
       .run(buffer, stride_of(rows.type, rows.storage, AxisState::sliced(dim, block)));
 }
 

@@ -22,17 +22,17 @@ struct RowContext {
   /// A launch by the elements from row to row of its operands: none for what all rows read as a whole.
   struct Launch {
     KernelId kernel;
-    int64_t count;
-    std::vector<std::optional<int64_t>> strides;
-    auto operator<=>(const Launch&) const = default;
+    Length count;
+    std::vector<std::optional<Length>> strides;
+    std::string text() const;  // equal launches, and no others, have equal texts
   };
-  /// Answers so far: networks are made of the same launches over and over.
-  mutable std::map<Launch, std::optional<BodyRows>> known = {};
+  /// Answers so far, by the texts of launches: networks are made of the same ones over and over.
+  mutable std::map<std::string, std::optional<BodyRows>> known = {};
 };
 
 /// The rows of all buffers and weights of the loop, if row `i` of `buffer` is `block` indices of its dimension `dim`
 /// from `i * block` on; nothing where the body does more than launch kernels and copy, or where a kernel needs other
-/// rows than its own.
+/// rows than its own. There may be as many as only a run knows.
 std::optional<SharedRows> rows_of_loop(const RowContext& context, const LoopStep& loop, BufferId buffer, int dim,
                                        int64_t block = 1);
 

@@ -323,7 +323,7 @@ void move_user(Plan& plan, LaunchStep& launch, KernelId to, const std::string& u
 }
 
 void make_extents(const Module& module, Kernel& kernel) {
-  kernel.extents = run_extents_of(module, kernel.body, kernel.mesh);
+  kernel.extents = run_extents_of(module, kernel.body, kernel.mesh, kernel.parameters);
   for (RunExtent& extent : kernel.extents)
     extent.name = std::string(extent.is_slice() ? "valid_" : "") +
                   (extent.length ? length_name(*extent.length) : std::to_string(extent.extent));

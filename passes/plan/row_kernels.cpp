@@ -24,13 +24,14 @@ void take_rows(const Module& module, Kernel& kernel, const RowLaunch& user) {
   for (size_t a = 0; a < axes; ++a)
     for (uint32_t v = 0; v < user.rows[a].size(); ++v)
       if (user.rows[a][v].has_rows())
-        take_rows(kernel.body, ValueId{v}, user.rows[a][v], Length::named(row_words(a, axes).length, user.counts[a]));
+        take_rows(kernel.body, ValueId{v}, user.rows[a][v],
+                  Length::named(row_words(a, axes).length, user.counts[a].high()));
   for (size_t f = 0; f < kernel.parameters.size(); ++f) {
     Parameter& parameter = kernel.parameters[f];
     const ValueId value = parameter_value(kernel.body, f);
-    parameter.type = kernel.body.type(value);
     for (const BodyRows& rows : user.rows)
-      if (rows[value.index].has_rows()) parameter.storage.by_bounds = true;
+      if (rows[value.index].has_rows()) parameter.memory = parameter.type.shape;
+    parameter.type = kernel.body.type(value);
   }
   make_extents(module, kernel);
   if (user.kept.kept_bytes) kernel.strategy = user.kept;
@@ -74,9 +75,12 @@ class RowGiver {
 
   KernelId copy_of(KernelId kernel) { return copy_kernel(draft_, kernel, plan_.kernel(kernel).name + "_of_rows"); }
 
-  /// The lengths of a launch, in the order in which the kernel has them now.
+  /// The lengths of a launch, in the order in which the kernel has them now: those that it had, those of the memory of
+  /// which it has rows, and none for the rows themselves.
   void pass_rows(const RowLaunch& user, const std::vector<RunExtent>& before, KernelId taken) {
     std::map<std::string, BufferId> known;
+    for (const LengthBuffer& length : plan_.lengths)
+      if (length.place == plan_.kernel(taken).place) known[length.name] = length.buffer;
     size_t next = 0;
     for (const RunExtent& extent : before)
       if (extent.is_named()) known[extent.length->text()] = user.launch->lengths[next++];

@@ -15,7 +15,7 @@ struct RowLaunch {
   LaunchStep* launch;
   std::string user;             // the step's name
   std::vector<BodyRows> rows;   // by axis, outer first
-  std::vector<int64_t> counts;  // rows of each axis
+  std::vector<Length> counts;  // rows of each axis
   StridedProduct kept = {};     // what a product keeps between blocks of rows, if it does
 
   bool is_alike(const RowLaunch& other) const {

@@ -46,13 +46,19 @@ class LoopSharer {
       for (int d = 0; d < type.ndim(); ++d) {
         if (type.shape[d].bound < kLeastRows) continue;
         const auto rows = rows_of_loop(context_, loop, carried, d);
-        if (!rows || !is_worth_it(loop, *rows)) continue;
+        if (!rows || !is_static(*rows) || !is_worth_it(loop, *rows)) continue;
         loop.rows = rows;
         for (RowLaunch& launch : row_launches(plan_, draft_.module, loop)) launches_.push_back(std::move(launch));
         return true;
       }
     }
     return false;
+  }
+
+  /// Whether buffers with rows have no run-time lengths.
+  bool is_static(const SharedRows& rows) const {
+    return std::all_of(rows.axes[0].strides.begin(), rows.axes[0].strides.end(),
+                       [&](const auto& each) { return weftc::is_static(plan_.buffer(each.first).type.shape); });
   }
 
   /// Small kernels, whose threads do not write into each other's cache lines: what a trip makes lives through the whole
@@ -62,7 +68,7 @@ class LoopSharer {
     int64_t held = 0, longest = 0;
     for (const auto& [buffer, stride] : rows.axes[0].strides) {
       const Buffer& each = plan_.buffer(buffer);
-      longest = std::max(longest, stride * dtype_bytes(each.type.dtype));
+      longest = std::max(longest, stride.high() * dtype_bytes(each.type.dtype));
       if (is_inside(context_.users, loop, buffer)) held += each.bytes;
     }
     return longest * SharedRows::kTile >= kCacheLine && held <= kMostReadByAll &&

@@ -243,7 +243,8 @@ class Checks {
     const bool is_chain = loop.max_trips == 1 && !loop.trip_count && !loop.condition && !loop.iteration;
     bool is_right = !rows.axes.empty() && rows.axes.size() <= (is_chain ? SharedRows::kMostAxes : 1);
     for (const RowAxis& axis : rows.axes)
-      is_right = is_right && axis.count > 0 && axis.block <= axis.count && axis.block >= (rows.in_blocks() ? 1 : 0);
+      is_right = is_right && axis.count.high() > 0 && axis.block <= axis.count.high() &&
+                 axis.block >= (rows.in_blocks() ? 1 : 0) && (rows.in_blocks() || axis.count.is_constant());
     if (!is_right || (rows.in_blocks() && !is_chain)) {
       wrong("the rows of '{}' are cut in no way that there is", step.name);
       return false;
@@ -362,9 +363,7 @@ class Checks {
       const Parameter& parameter = kernel.parameters[f];
       const Operand& operand = launch.operands[f];
       if (operand.weight) {
-        Storage wanted = parameter.storage;  // whose type may have rows as a length, where a weight has all of them
-        wanted.by_bounds = plan_.weight(operand.weight).storage.by_bounds;
-        if (!parameter.weight || !(plan_.weight(operand.weight).storage == wanted))
+        if (!parameter.weight || !(plan_.weight(operand.weight).storage == parameter.storage))
           wrong("'{}' reads weight '{}' stored in another way", step.name, plan_.weight(operand.weight).name);
         continue;
       }

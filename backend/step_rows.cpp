@@ -25,8 +25,8 @@ StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   shared_ = &trips;
   Lines lines = waits(s);
   lines.push_back("// No row needs another one: each thread takes some of them through all trips.");
-  lines.push_back("r.team().share(" + trips.rows->axes[0].count.text() + kComma +
-                  std::to_string(SharedRows::kTile) + kComma + "[&](int64_t row, int64_t rows) {");
+  lines.push_back("r.team().share(" + trips.rows->axes[0].count.text() + kComma + std::to_string(SharedRows::kTile) +
+                  kComma + "[&](int64_t row, int64_t rows) {");
   Lines own;
   for (BufferId id : trips.rows->own)
     if (id != trips.iteration)
@@ -76,8 +76,8 @@ static void multiply(Product& product, const SharedRows& rows, size_t a) {
                                             : row_words(a, rows.axes.size()).blocks);
 }
 
-/// "const int64_t all_rows = *r[seq], row_blocks = (all_rows + 119) / 120;" for each axis that has as many rows as only a
-/// run knows.
+/// "const int64_t all_rows = *r[seq], row_blocks = (all_rows + 119) / 120;" for each axis that has as many rows as only
+/// a run knows.
 StepText::Lines StepText::rows_of_run(const SharedRows& rows) const {
   Lines lines;
   for (size_t a = 0; a < rows.axes.size(); ++a) {

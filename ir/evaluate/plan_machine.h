@@ -20,8 +20,8 @@ class PlanMachine {
   /// Rows of a loop that are taken through all trips before the others, as one thread of a rank does.
   struct RowPart {
     const SharedRows* of = nullptr;
-    std::vector<int64_t> first = {}, count = {};     // by axis
-    std::map<std::string, int64_t> lengths = {};     // of the model
+    std::vector<int64_t> first = {}, count = {};  // by axis
+    std::map<std::string, int64_t> lengths = {};  // of the model
     /// Where the part begins in what a launch reads or writes, in elements.
     int64_t offset(const Operand& operand) const;
   };

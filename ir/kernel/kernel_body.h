@@ -73,8 +73,8 @@ class KernelBody {
 /// broadcasting: dimensions are matched from the last one, and those of extent 1 repeat).
 IndexList broadcast_index(const IndexList& index, const Dims& dims);
 
-/// The run-time extents of a body on a mesh, and of the memory of its parameters, each once and without a name: lengths,
-/// each behind the named ones that it is made of, and valid elements of ragged slices.
+/// The run-time extents of a body on a mesh, and of the memory of its parameters, each once and without a name:
+/// lengths, each behind the named ones that it is made of, and valid elements of ragged slices.
 std::vector<RunExtent> run_extents_of(const Module& module, const Graph& body, const Mesh& mesh,
                                       const std::vector<Parameter>& parameters = {});
 

@@ -102,7 +102,8 @@ class RowFinder {
   bool put_part(ValueId v, const ValueRows& rows) {
     if (rows_[v.index] == rows) return true;
     const OpKind kind = body_.producer_op(v).kind;
-    if (!count_.is_constant() || is_sliced(v) || body_.value(v).uses.size() != 1 || (kind != OpKind::Input && kind != OpKind::Reshape))
+    if (!count_.is_constant() || is_sliced(v) || body_.value(v).uses.size() != 1 ||
+        (kind != OpKind::Input && kind != OpKind::Reshape))
       return false;
     rows_[v.index] = rows;
     return is_changed_ = true;

@@ -66,7 +66,9 @@ class PinList {
   }
 
  private:
-  static constexpr double kFewSeconds = 200e-6;  // in which a second thread may come too late
+  /// In which a second thread may come too late, or take from the first one, with which it shares a core, more than it
+  /// gives.
+  static constexpr double kFewSeconds = 500e-6;
 
   void add(const Strategy& strategy, const Strategy& now) {
     if (reach_ == Reach::Promising && !is_promising(strategy, now, kernel_, target_))

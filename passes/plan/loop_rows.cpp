@@ -223,9 +223,9 @@ bool keeps_rows(const Plan& plan, const LaunchStep& launch, const SharedRows& ro
   for (size_t a = 0; a < rows.axes.size(); ++a)
     for (OpId id = body.first(); id; id = body.next(id))
       for (ValueId value : body.op(id).outputs)
-        own[a][value.index] = take_length(
-            body, value, Length::named(row_words(a, rows.axes.size()).length, rows.axes[a].count.high()),
-            rows.axes[a].count);
+        own[a][value.index] =
+            take_length(body, value, Length::named(row_words(a, rows.axes.size()).length, rows.axes[a].count.high()),
+                        rows.axes[a].count);
   const std::vector<Parameter>& parameters = plan.kernel(launch.kernel).parameters;
   for (size_t f = 0; f < parameters.size(); ++f)
     if (parameters[f].memory_type().shape != body.type(parameter_value(body, f)).shape) return false;

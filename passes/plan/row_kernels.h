@@ -13,10 +13,10 @@ namespace weftc {
 /// A launch whose kernel is to take rows.
 struct RowLaunch {
   LaunchStep* launch;
-  std::string user;             // the step's name
-  std::vector<BodyRows> rows;   // by axis, outer first
+  std::string user;            // the step's name
+  std::vector<BodyRows> rows;  // by axis, outer first
   std::vector<Length> counts;  // rows of each axis
-  StridedProduct kept = {};     // what a product keeps between blocks of rows, if it does
+  StridedProduct kept = {};    // what a product keeps between blocks of rows, if it does
 
   bool is_alike(const RowLaunch& other) const {
     return rows == other.rows && counts == other.counts && kept == other.kept;

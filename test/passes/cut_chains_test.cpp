@@ -67,8 +67,7 @@ TEST_CASE("chains: as many queries and keys as only a run knows") {
   const std::string open =
       "<ir_version: 10, opset_import: [\"\" : 20]> m (float[n,8,q,4] x, float[n,8,4,k] y, float[n,8,k,4] z) => "
       "(float[n,8,q,4] w) <float c = {0.5}> { s = MatMul(x, y) t = Mul(s, c) p = Softmax(t) w = MatMul(p, z) }";
-  CHECK(chain_of(open, "weft: 1\ndims: {n: '<=2', q: '<=128', k: '<=256'}\n") ==
-        "1 x 1 x 72 of n x 8 x q: 3 inside");
+  CHECK(chain_of(open, "weft: 1\ndims: {n: '<=2', q: '<=128', k: '<=256'}\n") == "1 x 1 x 72 of n x 8 x q: 3 inside");
   CHECK(chain_of(open, "weft: 1\ndims: {n: '<=128', q: '<=16', k: 64}\n") == "1 x 8 x 16 of n x 8 x q: 3 inside");
   // Rows and columns of an image are queries together.
   const std::string image =
@@ -82,7 +81,8 @@ TEST_CASE("chains: as many queries and keys as only a run knows") {
 TEST_CASE("counter-cases: of dimensions as long as others at the bounds, only equal lengths are rows") {
   // Where n and q are at their bounds both are 128, and rows of one look like those of the other.
   CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[n,q] x, float[n,q,64] b) => (float[q,n,64] y) "
-                 "<float[1,64] r = random(1, 0.3), int64[1] last = {64}, int64[1] axis = {2}> { u = Shape(x) one, two = Split <num_outputs = 2> (u) "
+                 "<float[1,64] r = random(1, 0.3), int64[1] last = {64}, int64[1] axis = {2}> { u = Shape(x) one, two "
+                 "= Split <num_outputs = 2> (u) "
                  "turned = Concat <axis = 0> (two, one, last) e = Mul(b, r) f = Sigmoid(e) g = Reshape(f, turned) "
                  "m = ReduceMax <keepdims = 1> (g, axis) y = Sub(g, m) }",
                  "weft: 1\ndims: {n: '<=128', q: '<=128'}\n") == "");

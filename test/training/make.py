@@ -385,7 +385,7 @@ class Network:
 
 
 def language_model(build, **more):
-    return Network(build, draw_tokens, next_words, NEXT_WORDS, "tokens", True, more)
+    return Network(build, draw_tokens, next_words, NEXT_WORDS, "tokens", True, exporter=more)
 
 
 # The older exporter traces, and writes Linear as Transpose and MatMul; opset 23 has attention as one op.

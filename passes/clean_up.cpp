@@ -92,9 +92,11 @@ std::string op_key(const Module& module, const Graph& graph, const Op& op) {
 
 /// False for what must stay apart though it looks alike: random draws are keyed by their node, regions are not
 /// compared, equal constants of several elements are merged when packed, each copy has memory of its own. Reshards are
-/// shared by the layout pass already. A training is cut into parts, each of which makes what it can by itself.
+/// shared by the layout pass already. A stage of a pipeline, and a part of a training, has constants of its own: ops
+/// know their stages once there are places.
 bool may_merge(const Module& module, const Graph& graph, const Op& op) {
-  if (op.kind == OpKind::Constant) return !module.training && graph.type(op.outputs[0]).count() == 1;
+  if (op.kind == OpKind::Constant)
+    return !module.places.empty() && !module.training && graph.type(op.outputs[0]).count() == 1;
   return category(op) != Category::Region && op.kind != OpKind::Input && op.kind != OpKind::RandomUniform &&
          category(op) != Category::Collective && !is_copy(graph, op);
 }

@@ -105,6 +105,7 @@ std::vector<OnnxAttr> Inliner::instance_attrs(const OnnxNode& node, const OnnxNo
 OnnxNode Inliner::instance_node(const OnnxNode& node, const OnnxNode& call, const OnnxFunction& function,
                                 Renames& names) {
   OnnxNode made = node;
+  made.call_site = call.call_site;
   if (!node.name.empty()) made.name = shown_name(call) + "/" + node.name;
   made.attrs = instance_attrs(node, call, function, names);
   for (std::string& input : made.inputs) input = renamed(input, call, names);
@@ -144,6 +145,7 @@ OnnxNode Inliner::alias(const OnnxNode& call, const std::string& from, const std
   node.opset = 13;
   node.line = call.line;
   node.column = call.column;
+  node.call_site = call.call_site;
   return node;
 }
 

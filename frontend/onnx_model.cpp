@@ -110,8 +110,10 @@ std::string shown_name(const OnnxNode& node) {
 
 Loc OnnxModel::loc(const OnnxNode& node, int index) const {
   Loc loc = Loc::in_node(file, shown_name(node), node.op_type, index);
-  if (node.line == 0 || node.line > static_cast<int>(lines.size())) return loc;
-  Loc written = Loc::text(file, node.line, node.column, lines[node.line - 1]);
+  const bool is_called = node.call_site >= 0;
+  if (!is_called && (node.line == 0 || node.line > static_cast<int>(lines.size()))) return loc;
+  Loc written = is_called ? call_sites[static_cast<size_t>(node.call_site)]
+                          : Loc::text(file, node.line, node.column, lines[static_cast<size_t>(node.line - 1)]);
   written.node = std::move(loc.node), written.op_type = std::move(loc.op_type);
   return written;
 }

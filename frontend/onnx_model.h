@@ -95,6 +95,7 @@ struct OnnxNode {
   int opset = 0;                     // of its domain; 0 until the opsets were resolved
   int line = 0;                      // of a text model, else 0
   int column = 0;
+  int call_site = -1;  // in OnnxModel::call_sites, of a node that a schedule asks for
 
   const OnnxAttr* find(std::string_view attr) const;
 };
@@ -157,12 +158,13 @@ struct OnnxModel {
   std::vector<OnnxFunction> functions;
   std::vector<OnnxConfiguration> configurations;
   std::vector<std::string> lines;  // of a text model
+  std::vector<Loc> call_sites;     // where a schedule calls functions
   /// What the tensors' spans point into.
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory;
 
   /// Takes the bytes over and returns where they now are.
   std::span<const std::byte> keep(std::vector<std::byte> bytes);
-  /// Where to point for a node: its position in a text model, else the node itself.
+  /// Where to point for a node: where a schedule asks for it, its position in a text model, else the node itself.
   Loc loc(const OnnxNode& node, int index) const;
 };
 

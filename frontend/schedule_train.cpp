@@ -23,10 +23,15 @@ class TrainReader {
   FunctionCall call(const YamlNode& node, const std::string& what);
   std::optional<FunctionCall::Argument> argument(const YamlNode& key, const YamlNode& value);
   std::vector<ParameterMatch> matches(const YamlNode& node, const std::string& what);
+  void refuse_empty(const YamlNode& list, const std::string& what);
 
   YamlValues& values_;
   TrainRequest request_;
 };
+
+void TrainReader::refuse_empty(const YamlNode& list, const std::string& what) {
+  values_.diags().error("train-empty-list", list.loc, "{} is an empty list", what);
+}
 
 /// `weight_decay: 0.1`, `betas: [0.9, 0.95]`.
 std::optional<FunctionCall::Argument> TrainReader::argument(const YamlNode& key, const YamlNode& value) {
@@ -39,7 +44,7 @@ std::optional<FunctionCall::Argument> TrainReader::argument(const YamlNode& key,
     made.words.push_back(*word);
   }
   if (!made.words.empty()) return made;
-  values_.diags().error("train-empty-list", value.loc, "{} is an empty list", what);
+  refuse_empty(value, what);
   return {};
 }
 
@@ -166,7 +171,9 @@ TrainRequest TrainReader::read(const YamlNode& node) {
     });
   };
   const auto parameters = [&](const YamlNode& n) {
-    if (!(n.is(YamlNode::Kind::Scalar) && n.text == "all")) request_.parameters = matches(n, "parameters");
+    if (n.is(YamlNode::Kind::Scalar) && n.text == "all") return;
+    request_.parameters = matches(n, "parameters");
+    if (n.is(YamlNode::Kind::List) && n.items.empty()) refuse_empty(n, "'parameters'");
   };
   const auto accumulate = [&](const YamlNode& n) {
     request_.accumulate_loc = n.loc;

@@ -116,7 +116,14 @@ bool TrainingFunctions::set_argument(const OnnxFunction& function, const Functio
                  did_you_mean(given.name, known));
     return false;
   }
+  const size_t otherwise = made.reals.size() + made.ints.size();
   if (!read_argument(given, made)) return false;
+  // The compiler's own functions take their lists apart, so that these have one length each.
+  if (function.domain.starts_with("weft.") && otherwise > 0 && given.words.size() != otherwise) {
+    diags_.error("train-argument-count", given.value_loc, "'{}' is {} numbers, not {}", printable(given.name),
+                 otherwise, given.words.size());
+    return false;
+  }
   std::erase_if(attrs, [&](const OnnxAttr& attr) { return attr.name == made.name; });
   attrs.push_back(std::move(made));
   return true;

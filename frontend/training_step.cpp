@@ -1,11 +1,11 @@
 #include "frontend/training_step.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "frontend/onnx_text.h"
 #include "frontend/sort_nodes.h"
+#include "frontend/trained_parameters.h"
 #include "frontend/training_calls.h"
 #include "frontend/training_mode.h"
 #include "ir/base/contains.h"
@@ -51,7 +51,7 @@ class TrainingStep {
   bool write_metrics();
   bool is_made(const std::string& value, const Loc& loc) const;
   bool choose_parameters();
-  std::vector<const OnnxTensor*> candidates() const;
+  bool all_have_gradients(const std::vector<const OnnxTensor*>& apart);
   bool matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
                std::unordered_set<size_t>& used) const;
   bool check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used);
@@ -66,6 +66,8 @@ class TrainingStep {
   void write_averages();
   void set_outputs();
 
+  /// What is added from here on is reported where the schedule asks for it.
+  void add_for(const Loc& loc);
   OnnxNode& add(const std::string& op_type, std::vector<std::string> inputs, std::vector<std::string> outputs);
   void add_scalar(const std::string& name, double value);
   TrainedState& add_state(const std::string& name, const std::string& next, int element_type, const Dims& dims);
@@ -75,16 +77,23 @@ class TrainingStep {
   const TrainRequest& request_;
   Diags& diags_;
   TrainingFunctions functions_;
+  int call_site_ = -1;  // of the nodes that are added
   std::string loss_, evaluates_;
   std::optional<OnnxFunction> optimizer_;
   std::vector<Parameter> parameters_;
   std::vector<TrainedState> states_;
 };
 
+void TrainingStep::add_for(const Loc& loc) {
+  call_site_ = static_cast<int>(model_.call_sites.size());
+  model_.call_sites.push_back(loc);
+}
+
 OnnxNode& TrainingStep::add(const std::string& op_type, std::vector<std::string> inputs,
                             std::vector<std::string> outputs) {
   OnnxNode node;
   node.op_type = op_type, node.inputs = std::move(inputs), node.outputs = std::move(outputs), node.opset = kOpset;
+  node.call_site = call_site_;
   model_.graph.nodes.push_back(std::move(node));
   return model_.graph.nodes.back();
 }
@@ -124,6 +133,8 @@ bool TrainingStep::write_call(const FunctionCall& call, const OnnxFunction& func
   OnnxNode node;
   node.name = node.op_type = function.name, node.domain = function.domain, node.opset = 1;
   node.inputs.resize(function.inputs.size());
+  add_for(call.loc);
+  node.call_site = call_site_;
   bool ok = true;
   for (const FunctionCall::Argument& given : call.arguments) {
     const auto operand = std::ranges::find(function.inputs, given.name);
@@ -178,6 +189,7 @@ bool TrainingStep::write_metrics() {
       ok = false;
     } else if (!metric.value.empty()) {
       ok &= is_made(metric.value, metric.loc);
+      add_for(metric.loc);
       if (metric.value != metric.name) add("Identity", {metric.value}, {metric.name});
     } else {
       const bool of_losses = std::ranges::any_of(model_.functions, is_loss);
@@ -196,45 +208,6 @@ bool TrainingStep::is_made(const std::string& value, const Loc& loc) const {
   return false;
 }
 
-/// Statistics are means of what went through a layer, and scales say what shape an image gets; no derivative changes
-/// them.
-bool is_trained_through(const OnnxNode& node, size_t operand) {
-  const bool is_statistic = node.op_type == "BatchNormalization" && operand > 2;
-  const bool is_scale = (node.op_type == "Resize" || node.op_type == "Upsample") && operand > 0;
-  return !is_statistic && !is_scale;
-}
-
-/// Initialisers of real numbers on the way to the loss, with at least a dimension: scalars are numbers of the model's
-/// formulas.
-std::vector<const OnnxTensor*> TrainingStep::candidates() const {
-  std::unordered_map<std::string, const OnnxNode*> makers;
-  for (const OnnxNode& node : model_.graph.nodes)
-    for (const std::string& output : node.outputs) makers.emplace(output, &node);
-  std::unordered_set<std::string> reached{loss_}, read;
-  std::vector<std::string> open{loss_};
-  while (!open.empty()) {
-    const auto maker = makers.find(open.back());
-    open.pop_back();
-    if (maker == makers.end()) continue;
-    std::vector<std::string> operands;
-    for (size_t i = 0; i < maker->second->inputs.size(); ++i)
-      if (is_trained_through(*maker->second, i)) operands.push_back(maker->second->inputs[i]);
-    std::vector<const OnnxGraph*> graphs;
-    for (const OnnxAttr& attr : maker->second->attrs)
-      for (const OnnxGraph& graph : attr.graphs) graphs.push_back(&graph);
-    const std::vector<std::string> captured = free_names(graphs);
-    operands.insert(operands.end(), captured.begin(), captured.end());
-    for (const std::string& operand : operands)
-      if (reached.insert(operand).second) open.push_back(operand);
-  }
-  std::vector<const OnnxTensor*> found;
-  for (const OnnxTensor& tensor : model_.graph.initialisers) {
-    const std::optional<DType> dtype = dtype_of_element_type(tensor.element_type);
-    if (dtype && is_float(*dtype) && !tensor.dims.empty() && reached.contains(tensor.name)) found.push_back(&tensor);
-  }
-  return found;
-}
-
 /// True if an entry is about the tensor; `used` notes which ones are about any.
 bool TrainingStep::matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
                            std::unordered_set<size_t>& used) const {
@@ -249,7 +222,7 @@ bool TrainingStep::matches(const std::vector<ParameterMatch>& list, const OnnxTe
 
 bool TrainingStep::check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used) {
   std::vector<std::string> names;
-  for (const OnnxTensor* tensor : candidates()) names.push_back(tensor->name);
+  for (const OnnxTensor* tensor : find_parameters(model_, loss_).trainable) names.push_back(tensor->name);
   for (size_t i = 0; i < list.size(); ++i) {
     if (used.contains(i)) continue;
     const std::string shown = list[i].ndim ? format("{ndim: {}}", *list[i].ndim) : "'" + printable(list[i].name) + "'";
@@ -259,14 +232,31 @@ bool TrainingStep::check_used(const std::vector<ParameterMatch>& list, const std
   return used.size() == list.size();
 }
 
+/// Parameters that the loss does not depend on would silently stay as they are: whoever wants that says so.
+bool TrainingStep::all_have_gradients(const std::vector<const OnnxTensor*>& apart) {
+  if (apart.empty() || !request_.parameters.empty()) return true;
+  constexpr size_t kShown = 10;
+  std::vector<std::string> names;
+  for (const OnnxTensor* tensor : apart)
+    if (names.size() < kShown) names.push_back("'" + printable(tensor->name) + "'");
+  const std::string more = apart.size() > kShown ? format(" and {} more", apart.size() - kShown) : "";
+  diags_.error("train-apart", request_.loss_loc,
+               "the loss '{}' does not depend on {}{}, which would get no gradient: name {} in 'frozen'",
+               printable(loss_), join(names, ", "), more, apart.size() == 1 ? "it" : "them");
+  return false;
+}
+
 bool TrainingStep::choose_parameters() {
   std::unordered_set<size_t> chosen, frozen;
-  for (const OnnxTensor* tensor : candidates()) {
+  ParameterTensors found = find_parameters(model_, loss_);
+  for (const OnnxTensor* tensor : found.trainable) {
     const bool is_asked_for = request_.parameters.empty() || matches(request_.parameters, *tensor, chosen);
     const bool is_frozen = matches(request_.frozen, *tensor, frozen);
     if (is_asked_for && !is_frozen) parameters_.push_back({tensor, {}});
   }
+  std::erase_if(found.apart, [&](const OnnxTensor* tensor) { return matches(request_.frozen, *tensor, frozen); });
   if (!check_used(request_.parameters, chosen) || !check_used(request_.frozen, frozen)) return false;
+  if (!all_have_gradients(found.apart)) return false;
   if (parameters_.empty())
     diags_.error("train-no-parameters", request_.loc,
                  "'{}' depends on no initializer that could be trained: real numbers with at least a dimension, which "
@@ -346,6 +336,7 @@ void TrainingStep::bind_parameters() {
 }
 
 void TrainingStep::write_gradient() {
+  add_for(request_.loss_loc);
   std::vector<std::string> xs, gradients;
   for (const Parameter& parameter : parameters_) {
     xs.push_back(parameter.tensor->name);
@@ -359,6 +350,7 @@ void TrainingStep::write_gradient() {
 /// Gradients times min(1, limit / norm), the norm being that of all of them together.
 void TrainingStep::write_clip() {
   if (!request_.clip_norm) return;
+  add_for(request_.loc);
   std::vector<std::string> squares;
   for (const Parameter& parameter : parameters_) {
     squares.push_back(parameter.part("grad.squares"));
@@ -384,6 +376,7 @@ void TrainingStep::write_clip() {
 
 /// The number of the step and its rate.
 bool TrainingStep::write_rate() {
+  add_for(request_.optimizer.loc);
   const std::optional<OnnxFunction> rate = functions_.find(request_.rate, "rate", "constant");
   if (!rate) return false;
   std::vector<OnnxAttr> attrs;
@@ -480,10 +473,11 @@ std::optional<WrittenStep> TrainingStep::run() {
   write_averages();
   set_outputs();
   model_.opsets.emplace("ai.onnx.preview.training", 1);
-  std::vector<std::string> figures;
-  for (const MetricRequest& metric : request_.metrics) figures.push_back(metric.name);
-  return WrittenStep{{loss_, kRate, request_.clip_norm ? kNorm : "", std::move(figures), evaluates_, false},
-                     std::move(states_)};
+  Training training;
+  training.loss = loss_, training.rate = kRate, training.evaluates = evaluates_;
+  if (request_.clip_norm) training.norm = kNorm;
+  for (const MetricRequest& metric : request_.metrics) training.figures.push_back(metric.name);
+  return WrittenStep{std::move(training), std::move(states_)};
 }
 
 }  // namespace

@@ -86,21 +86,29 @@ static void mark_update(Module& module) {
     if (module.origins[o].phase == Phase::Forward && !of_forward.contains(o)) module.origins[o].phase = Phase::Update;
 }
 
+/// Where the schedule asks for a metric; a module that was read as text has none, and what makes the value says it.
+static Loc loc_of_metric(const Module& module, const Graph::Output& output, const Schedule& schedule) {
+  if (schedule.train)
+    for (const MetricRequest& metric : schedule.train->metrics)
+      if (metric.name == output.name) return metric.loc;
+  return module.loc(module.graph.producer_op(output.value));
+}
+
 /// A metric is a number.
-static bool has_figures(const Module& module, Diags& diags) {
+static bool has_figures(const Module& module, const Env& env) {
   for (const Graph::Output& output : module.graph.outputs()) {
     const TensorType& type = module.graph.type(output.value);
     const bool is_metric = std::ranges::find(module.training->figures, output.name) != module.training->figures.end();
     if (!is_metric || (type.count() == 1 && (type.dtype == DType::F32 || type.dtype == DType::F64))) continue;
-    diags.error("train-metric-type", module.loc(module.graph.producer_op(output.value)),
-                "the metric '{}' is {}: one number of f32 or f64 is needed, such as a mean", printable(output.name),
-                type_text(type, {}));
+    env.diags.error("train-metric-type", loc_of_metric(module, output, env.schedule),
+                    "the metric '{}' is {}: one number of f32 or f64 is needed, such as a mean", printable(output.name),
+                    type_text(type, {}));
   }
-  return diags.ok();
+  return env.diags.ok();
 }
 
 void differentiate(Module& module, const Env& env) {
-  if (module.training && !has_figures(module, env.diags)) return;
+  if (module.training && !has_figures(module, env)) return;
   for (OpId id = module.graph.first(); id && env.diags.ok();) {
     const OpId next = module.graph.next(id);
     if (module.graph.op(id).kind == OpKind::Gradient) replace_gradient(module, id, env.diags);

@@ -13,7 +13,7 @@ m (float[4, 3] x) => (float[4, 2] scores)
 <float[3, 5] w1 = random(1, 0.5), float[5] b1 = random(2, 0.5), float[5, 2] w2 = random(3, 0.5), float scale = {0.5},
  int64[1] unused = {1}, float[2] apart = {1, 2}> {
   [fc1] h1 = MatMul(x, w1) [bias1] h2 = Add(h1, b1) [act] h = Tanh(h2) [fc2] wide = MatMul(h, w2)
-  [scaled] scores = Mul(wide, scale) [other] other = Mul(apart, apart)
+  [scaled] scores = Mul(wide, scale)
 })";
 
 std::string training_of(const std::string& train) { return "weft: 1\ntrain:\n" + train; }
@@ -135,6 +135,10 @@ TEST_CASE("mistakes in a training") {
   CHECK(first_id(kLoss + kSgd + "  metrics: {scores: loss}\n") == "train-metric");
   CHECK(first_id(kLoss + kSgd + "  metrics: {m: nothing}\n") == "train-name");
   CHECK(first_id(kLoss + kSgd + "  metrics: {m: scores}\n") == "train-metric-type");
+  CHECK(first_id(kLoss + kSgd + "  parameters: []\n") == "train-empty-list");
+  CHECK(first_id(kLoss + "  optimizer: {adam: {rate: 1, betas: 0.9}}\n") == "train-argument-count");
+  CHECK(first_id(kLoss + "  optimizer: {adam: {rate: 1}}\n  groups: [{match: b1, betas: [0, 0, 0]}]\n") ==
+        "train-argument-count");
   CHECK(first_id(kLoss + kSgd + "  frozen: [w3]\n") == "train-parameter");
   CHECK(first_id(kLoss + kSgd + "  frozen: [apart]\n") == "train-parameter");
   CHECK(first_id(kLoss + kSgd + "  frozen: [\"*\"]\n") == "train-no-parameters");
@@ -143,6 +147,22 @@ TEST_CASE("mistakes in a training") {
   CHECK(first_id(kLoss + kSgd + "  rate: {decay: cosine}\n") == "train-argument");  // no number of steps
   CHECK(first_id("  inputs: {x: \"float[4]\"}\n" + kLoss.substr(kLoss.find('\n') + 1) + kSgd) == "train-input");
   CHECK(first_id("  inputs: {labels: \"int64[\"}\n" + kLoss.substr(kLoss.find('\n') + 1) + kSgd) == "train-input");
+}
+
+TEST_CASE("parameters that the loss does not depend on are refused, unless they are frozen or not asked for") {
+  const std::string model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[4, 3] x) => (float loss, float[3] other)
+<float[3] a = {1, 2, 3}, float[3] b = {1, 2, 3}, float[3] unread = {1, 2, 3}, float[3] c = {1, 2, 3}> {
+  p = Mul(x, a) loss = ReduceMean<keepdims = 0>(p) d = Mul(b, b) other = Add(c, d) })";
+  const auto refusal = [&](const std::string& more) {
+    const auto made = prepare(model, training_of("  loss: loss\n" + kSgd + more), "decompose");
+    return made->ok() ? "" : made->diags.all()[0].id + ": " + made->diags.all()[0].message;
+  };
+  CHECK(
+      refusal("").starts_with("train-apart: the loss 'loss' does not depend on 'b', 'c', which would get no gradient"));
+  CHECK(refusal("  frozen: [c]\n").starts_with("train-apart: the loss 'loss' does not depend on 'b', which"));
+  CHECK(refusal("  frozen: [b, c]\n") == "");
+  CHECK(refusal("  parameters: [a]\n") == "");
 }
 
 TEST_CASE("a parameter whose way to the loss has no derivative is refused, unless it is frozen") {

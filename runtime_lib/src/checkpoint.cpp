@@ -65,6 +65,22 @@ void remove_old(const std::string& folder, int keep) {
     std::filesystem::remove_all(found[i].second, ignored);
 }
 
+/// A folder that is filled on rank 0; what was written takes no room on a full disk any more, unless it was renamed.
+class PartFolder {
+ public:
+  PartFolder(const RankBase& rank, std::string path) : path_(rank.rank == 0 ? std::move(path) : "") { remove(); }
+  ~PartFolder() { remove(); }
+  PartFolder(const PartFolder&) = delete;
+  PartFolder& operator=(const PartFolder&) = delete;
+
+ private:
+  void remove() const {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string path_;
+};
+
 std::vector<std::string> state_names(const Executable& executable) {
   std::vector<std::string> names;
   for (const Port* port : distinct_ports(executable, &Program::inputs))
@@ -94,16 +110,14 @@ uint64_t number_of(const std::string& json, const char* key, const std::string& 
 void write_checkpoint(RankBase& rank, const Options& options, const Progress& progress) {
   const std::string name = folder_of_step(progress.step), place = options.checkpoint + "/" + name,
                     part = place + ".part";
-  if (rank.rank == 0) {
-    std::error_code ignored;
-    std::filesystem::remove_all(part, ignored);
-  }
+  const PartFolder removed(rank, part);
   write_states(rank, options, part, States::Finite::Demanded);
   if (rank.rank == 0) {
     write_text(part + "/" + kState,
-               text("{\"step\": %ld, \"shuffles\": %d, \"seed\": %llu, \"program\": \"%s\", \"ranks\": %d}\n",
+               text("{\"step\": %ld, \"shuffles\": %d, \"seed\": %llu, \"program\": \"%s\", \"ranks\": %d, "
+                    "\"evaluation_is_due\": %d}\n",
                     long(progress.step), int(progress.shuffles), static_cast<unsigned long long>(progress.seed),
-                    rank.executable.name, rank.executable.world));
+                    rank.executable.name, rank.executable.world, int(progress.evaluation_is_due)));
     for (const auto& entry : std::filesystem::directory_iterator(part)) sync_to_disk(entry.path());
     sync_to_disk(part);
     rename_folder(part, place);
@@ -140,8 +154,8 @@ Progress read_checkpoint(const Executable& executable, const std::string& folder
            folder.c_str(), file.c_str());
   const std::string json = read_text(path);
   if (number_of(json, "step", path) > uint64_t{1} << 40) fail(kWrongInput, "%s: 'step' is too large", path.c_str());
-  return {int64_t(number_of(json, "step", path)), number_of(json, "shuffles", path) != 0,
-          number_of(json, "seed", path)};
+  return {int64_t(number_of(json, "step", path)), number_of(json, "shuffles", path) != 0, number_of(json, "seed", path),
+          json.find("\"evaluation_is_due\": 1") != std::string::npos};
 }
 
 }  // namespace weft

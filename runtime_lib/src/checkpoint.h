@@ -13,6 +13,7 @@ struct Progress {
   int64_t step = 0;  // steps that are done
   bool shuffles = false;
   uint64_t seed = 0;
+  bool evaluation_is_due = false;  // behind that step, which a run that was asked to end has left out
 };
 
 /// All ranks together: writes the states and where the training stands, and removes older checkpoints beyond

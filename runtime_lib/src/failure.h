@@ -13,7 +13,8 @@ enum ExitCode : int {
   kUnsupported = 3,
   kEnvironment = 6,
   kBug = 70,
-  kTimedOut = 124
+  kTimedOut = 124,
+  kTerminated = 143  // as of a process that SIGTERM ends
 };
 
 /// What is thrown: an exit code, and the line to print.

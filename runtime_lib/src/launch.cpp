@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "end_request.h"
 #include "wait.h"
 
 namespace weft {
@@ -332,11 +333,14 @@ int wait_for_ranks(const Executable& executable, const World& world, std::vector
 
 }  // namespace
 
-int start_ranks(const Executable& executable, const WorldShape& shape, char** argv) {
+int start_ranks(const Executable& executable, const WorldShape& shape, Ending ending, char** argv) {
   const int fd = memfd_create("weft", 0);  // inherited
   if (fd < 0 || ftruncate(fd, World::bytes_of(shape)) != 0)
     fail(kEnvironment, "cannot make %ld bytes of shared memory: %s", long(World::bytes_of(shape)), strerror(errno));
   const World world = attach_world(shape, dup(fd));
+  std::optional<EndRequests> end_requests;
+  if (ending == Ending::BehindStep)
+    end_requests.emplace(world, EndRequests::Second::EndsAtOnce);  // ranks die with this process
   std::vector<pid_t> ranks;
   try {
     for (int rank = 0; rank < shape.ranks; ++rank) ranks.push_back(start_rank(rank, fd, argv));

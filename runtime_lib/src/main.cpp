@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "checks.h"
+#include "end_request.h"
 #include "generations.h"
 #include "image_file.h"
 #include "inputs.h"
@@ -82,16 +83,17 @@ void run_invocations(RankBase& rank, const Options& options, RunReport& report) 
   }
 }
 
-/// Everything one rank does.
-void run_rank(const Executable& executable, const Options& options, ImageFile& file, Target& target, World& world,
-              int rank_number) {
+/// Everything one rank does; the exit code.
+int run_rank(const Executable& executable, const Options& options, ImageFile& file, Target& target, World& world,
+             int rank_number) {
   world.rank(rank_number).pid.store(getpid());
   const std::unique_ptr<RankBase> made = make_rank(target, executable, options, file, world, rank_number);
   RankBase& rank = *made;
-  if (options.serves) return serve_requests(rank, options);
+  if (options.serves) return serve_requests(rank, options), kOk;
   RunReport report{.threads = rank.options.threads};
+  int code = kOk;
   if (options.trains())
-    run_training(rank, options);
+    code = run_training(rank, options);
   else if (executable.generation != nullptr)
     run_generations(rank, options, report);
   else
@@ -103,7 +105,7 @@ void run_rank(const Executable& executable, const Options& options, ImageFile& f
   world.rank(rank_number).peak_bytes.store(peak_memory());
   world.rank(rank_number).device_bytes.store(rank.device_memory().total());
   rank.barrier();
-  if (rank_number != 0 || options.trains()) return;
+  if (rank_number != 0 || options.trains()) return code;
   if (!executable.variants.empty()) report.variant = executable.variants[rank.variant_number].name;
   for (int r = 0; r < executable.world; ++r) {
     report.peak_bytes = std::max(report.peak_bytes, world.rank(r).peak_bytes.load());
@@ -111,14 +113,14 @@ void run_rank(const Executable& executable, const Options& options, ImageFile& f
     report.received_bytes = std::max(report.received_bytes, world.rank(r).received_bytes.load());
   }
   print_report(executable, options, report);
+  return code;
 }
 
 /// One rank with its errors; the exit code.
 int guarded_rank(const Executable& executable, const Options& options, ImageFile& file, Target& target, World& world,
                  int rank) {
   try {
-    run_rank(executable, options, file, target, world, rank);
-    return kOk;
+    return run_rank(executable, options, file, target, world, rank);
   } catch (const Failure& failure) {
     report_failure(executable.name, world, rank, failure);
   } catch (const std::exception& error) {
@@ -138,17 +140,24 @@ int run_process(const Executable& executable, const Options& options, ImageFile&
   }
 }
 
+/// A training hears of SIGTERM; nothing else has a step to finish.
+std::unique_ptr<EndRequests> hear_end_requests(const Options& options, const World& world,
+                                               EndRequests::Second second = EndRequests::Second::EndsAtOnce) {
+  return options.trains() ? std::make_unique<EndRequests>(world, second) : nullptr;
+}
+
 /// All ranks in this process.
 int run_threads(const Executable& executable, const Options& options, ImageFile& file, const WorldShape& shape) {
   const std::unique_ptr<Target> target = open_target(executable, shape.ranks);
   const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
   World world(shape, memory.data());
+  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);
   std::vector<std::thread> ranks;
   for (int r = 1; r < shape.ranks; ++r)
     ranks.emplace_back([&, r] { guarded_rank(executable, options, file, *target, world, r); });
-  guarded_rank(executable, options, file, *target, world, 0);
+  const int code = guarded_rank(executable, options, file, *target, world, 0);
   for (std::thread& rank : ranks) rank.join();
-  return world.failure();
+  return world.has_failed() ? world.failure() : code;
 }
 
 /// Programs whose ranks share memory are on one machine.
@@ -194,6 +203,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
   if (options.help) return print_text(help_text(executable.name)), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
     World world = attach_world(world_shape(executable, options), child->fd);
+    const auto end_requests = hear_end_requests(options, world, EndRequests::Second::IsNothing);
     ImageFile file(options.weights, options.check);
     return run_process(executable, options, file, world, child->rank);
   }
@@ -212,7 +222,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
       fail(kEnvironment,
            "--root is for ranks that a launcher starts: RANK and WORLD_SIZE, or such variables, are not set");
     open_target(executable, 0);  // so that what is missing is said once, and at once
-    return start_ranks(executable, shape, argv);
+    return start_ranks(executable, shape, options.trains() ? Ending::BehindStep : Ending::AtOnce, argv);
   }
   check_size(executable, launched);
   open_target(executable, 1);  // what is missing is said before the ranks wait for each other
@@ -221,6 +231,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
          options.serves ? "--serve: the ranks of a server" : "the ranks of a program that generates (--no-generate)");
   if (is_apart(*launched, options)) return run_apart(executable, level.chosen, options, file, shape, *launched);
   World world = join_segment(shape, *launched, options.timeout);
+  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);
   return run_process(executable, options, file, world, launched->rank);
 }
 

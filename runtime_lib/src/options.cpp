@@ -153,6 +153,9 @@ constexpr Flag kFlags[] = {
      [](Options& o, Value v) { o.keep = whole("--keep", v, 1, 1 << 30); }},
     {"--resume", "DIR", "go on from a checkpoint, or from the latest in DIR",
      [](Options& o, Value v) { o.resume = v; }},
+    {"--check-nan", nullptr,
+     "of a program that trains: end with the first step that computes a number which is not finite, by name (slow)",
+     [](Options& o, Value) { o.check_nan = true; }},
     {"--check", nullptr, "compare all weights with their checksums first (else only slices of up to 1 GiB)",
      [](Options& o, Value) { o.check = true; }},
     {"--no-graph", nullptr, "cuda: issue every step anew instead of replaying a captured graph",
@@ -245,7 +248,9 @@ std::string help_text(const char* program) {
   for (const Flag& flag : kFlags) out += help_line(flag.name, flag.value, flag.help);
   out += "of a program that generates:\n";
   for (const Setting& setting : settings()) out += help_line(setting.flag, setting.value, setting.help);
-  return out + "exit: 0 ok, 1 wrong input, 2 usage, 6 environment, 70 a bug of the compiler, 124 a wait timed out\n";
+  return out +
+         "exit: 0 ok, 1 wrong input, 2 usage, 6 environment, 70 a bug of the compiler, 124 a wait timed out, "
+         "143 a training that SIGTERM ended\n";
 }
 
 }  // namespace weft

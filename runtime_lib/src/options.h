@@ -38,7 +38,8 @@ struct Options {
   std::map<std::string, double> settings;  // of a generation (sampling.h), by name
   bool check = false;                      // every slice of the weights, whatever its size
   bool ml_dtypes = false;                  // bf16 is written as numpy.save writes arrays of ml_dtypes
-  bool json = false, info = false, help = false, poison = false, no_graph = false, ranks_as_threads = false;
+  bool json = false, info = false, help = false, poison = false, check_nan = false, no_graph = false,
+       ranks_as_threads = false;
   bool no_generate = false;
 
   /// Whether a training is asked for, and not single invocations.

@@ -34,6 +34,7 @@ RankState::RankState(const Executable& e, const Program& p, World& w, int r, con
     if (network != nullptr)
       walks[s].messages = std::make_unique<Messages>(*this, *network, int(s), *walks[s].team,
                                                      [this, s](const std::string& what) { time_out(int(s), what); });
+    if (o.check_nan) walks[s].finite_check = std::make_unique<FiniteCheck>(*this);
     walks[s].ticks.assign(size_t(w.shape.ranks), 0);
   }
   for (size_t s = 1; s < walks.size(); ++s) threads_.emplace_back([this, s] { serve(int(s)); });
@@ -127,6 +128,15 @@ void RankState::clear_trace() {
   for (Walk& walk : walks) walk.trace.clear();
 }
 
+Oddity RankState::first_infinity() const {
+  Oddity first;
+  for (const Walk& walk : walks) {
+    const Oddity found = walk.finite_check ? walk.finite_check->first_infinity() : Oddity{};
+    if (found.ns != 0 && (first.ns == 0 || found.ns < first.ns)) first = found;
+  }
+  return first;
+}
+
 void RankState::time_out(int stream, const std::string& awaited) const {
   const std::vector<Event>& steps = walks[size_t(stream)].steps;
   // What another stream of this rank does not bring may be what that stream waits for.
@@ -164,6 +174,8 @@ Rank::Rank(RankState& state, int s)
       windows_(state.world.window(0)),
       window_stride_(state.world.window_stride()) {
   walk_->steps.clear();
+  watch_ = walk_->finite_check.get();
+  if (walk_->finite_check) walk_->finite_check->begin_invocation();
 }
 
 Rank::~Rank() = default;
@@ -180,10 +192,12 @@ bool Rank::enter(const Step& step, int64_t index) {
     walk_->names.insert(name_of(step));
     if (state_.options.stall == name_of(step)) state_.stall_in(step);
   }
+  if (walk_->finite_check) walk_->finite_check->begin_step();
   return true;
 }
 
 void Rank::leave() {
+  if (walk_->finite_check) walk_->finite_check->end_step(walk_->steps.back().step);
   if (state_.options.trace && state_.portion == Portion::Whole) {
     walk_->steps.back().end_ns = now_ns();
     walk_->steps.back().invocation = state_.invocation;

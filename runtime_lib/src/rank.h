@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "finite_check.h"
 #include "mapping.h"
 #include "messages.h"
 #include "rank_base.h"
@@ -30,6 +31,7 @@ struct Walk {
   std::set<std::string> names;  // of the steps that have run, kept where one of them is to stall
   std::vector<char> scratch;    // of a small reduction in place
   LinkClock clock;
+  std::unique_ptr<FiniteCheck> finite_check;  // with --check-nan
 };
 
 struct RankState final : RankBase {
@@ -45,6 +47,7 @@ struct RankState final : RankBase {
   const std::vector<Event>& trace(int stream) const override { return walks[size_t(stream)].trace; }
   void clear_trace() override;
   int64_t received_bytes() const override { return link.received_bytes; }
+  Oddity first_infinity() const override;
   [[noreturn]] void time_out(int stream, const std::string& awaited) const;
 
   const Mapping memory;

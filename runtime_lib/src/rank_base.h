@@ -32,6 +32,7 @@ struct RankOptions {
   std::vector<int> cores = {};  // one for each thread, to which it keeps; empty: wherever the system puts it
   double timeout = 60;
   bool poison = false, trace = false;
+  bool check_nan = false;     // look at what each step computes
   bool graph = true;          // cuda: replay a captured graph
   bool in_process = false;    // ranks are threads: a failure must not end the process
   std::string stall = {};     // the step in which this rank stops, for tests
@@ -49,6 +50,12 @@ struct Range {
 struct DeviceMemory {
   int64_t own = 0, window = 0, weights = 0, scratch = 0;
   int64_t total() const { return own + window + weights + scratch; }
+};
+
+/// A number that is not finite: when it was seen, 0 if none was, and what has computed it.
+struct Oddity {
+  int64_t ns = 0;
+  std::string text = {};
 };
 
 /// Ends all ranks; of several failures the first is printed.
@@ -75,6 +82,8 @@ struct RankBase {
   virtual const std::vector<Event>& trace(int stream) const = 0;
   virtual void clear_trace() = 0;
   virtual DeviceMemory device_memory() const { return {}; }
+  /// With --check-nan, of the last iteration.
+  virtual Oddity first_infinity() const { return {}; }
   /// What came from peers through shared memory so far.
   virtual int64_t received_bytes() const { return 0; }
   /// The barrier of all ranks.
@@ -99,6 +108,7 @@ struct RankBase {
   uint32_t epoch = 0;                // iterations started: the value of a signalled flag
   uint32_t invocation = 0;           // counts as a user sees it: warm-up does not
   Portion portion = Portion::Whole;  // of the next iterations
+  std::string odd_input;             // with --check-nan, an input of this iteration that is not finite
   bool evaluates = false;            // of a training: the next iterations only compute figures, and change no state
   size_t variant_number = 0;
   const Executable* variant;     // that runs; where there are no variants, `executable`

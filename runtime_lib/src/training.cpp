@@ -13,6 +13,7 @@
 
 #include "checkpoint.h"
 #include "checks.h"
+#include "finite_check.h"
 #include "inputs.h"
 #include "lengths.h"
 #include "manifest.h"
@@ -50,12 +51,18 @@ std::string figures_json(const StepFigures& s, std::span<const char* const> name
   return json;
 }
 
+/// What a log keeps of an earlier run: steps up to `step`, without the evaluation behind it where that comes anew.
+struct LogBegin {
+  int64_t step = 0;
+  bool evaluates_anew = false;
+};
+
 /// Lines of JSON behind those of the steps before the first.
 class Log {
  public:
-  Log(const std::string& file, int64_t done, std::span<const char* const> names) : names_(names) {
+  Log(const std::string& file, const LogBegin& begin, std::span<const char* const> names) : names_(names) {
     if (file.empty()) return;
-    const std::string kept = done == 0 ? "" : lines_up_to(file, done);
+    const std::string kept = begin.step == 0 ? "" : kept_lines(file, begin);
     file_.reset(fopen(file.c_str(), "we"));
     if (!file_ || fwrite(kept.data(), 1, kept.size(), file_.get()) != kept.size())
       fail(kEnvironment, "cannot write %s: %s", file.c_str(), strerror(errno));
@@ -84,15 +91,18 @@ class Log {
       fail(kEnvironment, "cannot write the log: %s", strerror(errno));
   }
 
-  /// What the log says of the steps up to `done`: a run that broke off may have gone on behind its last checkpoint.
-  static std::string lines_up_to(const std::string& file, int64_t done) {
+  /// A run that broke off may have gone on behind its last checkpoint.
+  static std::string kept_lines(const std::string& file, const LogBegin& begin) {
     const std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(file.c_str(), "re"), fclose);
     std::string kept;
     char* line = nullptr;
     size_t room = 0;
     long step = 0;
-    while (in && getline(&line, &room, in.get()) > 0)
-      if (sscanf(line, "{\"step\": %ld", &step) == 1 && step <= done) kept += line;
+    while (in && getline(&line, &room, in.get()) > 0) {
+      if (sscanf(line, "{\"step\": %ld", &step) != 1 || step > begin.step) continue;
+      const bool is_evaluation = strstr(line, "\"eval_loss\": ") != nullptr;
+      if (step < begin.step || !is_evaluation || !begin.evaluates_anew) kept += line;
+    }
     free(line);
     return kept;
   }
@@ -133,25 +143,32 @@ class Trainer {
     if (!options.eval_data.empty()) evaluation_.emplace(rank.executable, options, samples_of_evaluation(options));
     if (!options.resume.empty()) resume();
     last_ = options.steps > 0 ? options.steps : int64_t{std::max(1, options.epochs)} * data_.steps_per_epoch();
+    begins_with_evaluation_ = evaluation_ && (done_ >= last_ || (begins_with_evaluation_ && is_evaluated(done_)));
   }
 
-  void run();
+  /// The exit code.
+  int run();
 
  private:
   void resume();
   StepFigures step(int64_t number);
   void feed(TrainingData& data, int64_t batch, int64_t number);
-  StepFigures means_of_evaluation(int64_t step);
-  void evaluate(int64_t step, std::optional<Log>& log);
+  std::optional<StepFigures> means_of_evaluation(int64_t step);
+  bool evaluate(int64_t step, std::optional<Log>& log);
+  void take_steps(std::optional<Log>& log);
+  void save(int64_t step, bool evaluation_is_due);
+  void decide_end();
+  int end_early() const;
+  void print_summary() const;
   double output(const Port* port);
   void report(const StepFigures& figures, Log& log);
   void print_progress(const StepFigures& figures, double per_second) const;
   bool is_evaluated(int64_t step) const {
     return evaluation_ && (step == last_ || (options_.eval_every > 0 && step % options_.eval_every == 0));
   }
-  bool is_due(int64_t step) const {
-    return !options_.checkpoint.empty() && (step == last_ || (options_.every > 0 && step % options_.every == 0));
-  }
+  bool is_due(int64_t step) const { return step == last_ || (options_.every > 0 && step % options_.every == 0); }
+  /// All ranks read the same between two figures that they gather.
+  bool is_ending() const { return rank_.world.end_agreed().load() != 0; }
 
   RankBase& rank_;
   const Options& options_;
@@ -162,8 +179,12 @@ class Trainer {
   Inputs inputs_;
   States states_;
   int64_t done_ = 0, last_ = 0;
+  int64_t first_ = 0;                    // steps that earlier runs have done
+  bool begins_with_evaluation_ = false;  // of the last of these
+  bool leaves_evaluation_ = false;       // to the run that goes on
   std::vector<double> ms_;
   double last_loss_ = 0;
+  bool has_warned_ = false;               // of a loss that is no number
   std::optional<StepFigures> evaluated_;  // the last time, on rank 0
 };
 
@@ -174,7 +195,7 @@ void Trainer::resume() {
          progress.shuffles
              ? text("in the order of --shuffle %llu", static_cast<unsigned long long>(progress.seed)).c_str()
              : "in the order of the files");
-  done_ = progress.step;
+  first_ = done_ = progress.step, begins_with_evaluation_ = progress.evaluation_is_due;
 }
 
 /// A number that the step has left, on rank 0.
@@ -192,25 +213,33 @@ void Trainer::feed(TrainingData& data, int64_t batch, int64_t number) {
   const char flag = rank_.evaluates ? 1 : 0;
   if (const char* name = rank_.executable.training->evaluates) inputs_.give({name, {}, &flag});
   inputs_.upload(states_);
+  if (options_.check_nan) rank_.odd_input = odd_input(rank_);
   rank_.barrier();
 }
 
-/// Means over the batches of the evaluation's data; nothing else changes.
-StepFigures Trainer::means_of_evaluation(int64_t step) {
+/// Rank 0 says before it gathers a figure whether the step under way is the last: behind the barriers of that all ranks
+/// know, and before the next iteration is done nobody says anything else.
+void Trainer::decide_end() {
+  if (rank_.rank == 0 && rank_.world.end_asked().load() != 0) rank_.world.end_agreed().store(1);
+}
+
+/// Means over the batches of the evaluation's data, if it comes to its end; nothing else changes.
+std::optional<StepFigures> Trainer::means_of_evaluation(int64_t step) {
   const int64_t begin = now_ns(), batches = evaluation_->steps_per_epoch();
   StepFigures means;
   means.step = step, means.others.resize(others_.size());
   rank_.evaluates = true;
   rank_.invocation = uint32_t(step);  // what the model draws is the same after a resumption
-  for (int64_t batch = 0; batch < batches; ++batch) {
+  for (int64_t batch = 0; batch < batches && !is_ending(); ++batch) {
     feed(*evaluation_, batch, batch);
     rank_.iterate();
+    decide_end();
     means.loss += output(loss_) / double(batches);
     for (size_t f = 0; f < others_.size(); ++f) means.others[f] += output(others_[f]) / double(batches);
   }
   rank_.evaluates = false;
   means.ms = double(now_ns() - begin) / 1e6;
-  return means;
+  return is_ending() ? std::nullopt : std::optional(means);
 }
 
 StepFigures Trainer::step(int64_t number) {
@@ -218,8 +247,10 @@ StepFigures Trainer::step(int64_t number) {
   rank_.invocation = uint32_t(number);
   feed(data_, number, number);
   rank_.iterate();
+  if (options_.check_nan) check_results(rank_);
   fetch_lengths(rank_);
   states_.advance();
+  decide_end();
   StepFigures figures;
   figures.step = number + 1;
   figures.loss = output(loss_), figures.rate = output(rate_);
@@ -231,9 +262,9 @@ StepFigures Trainer::step(int64_t number) {
 
 void Trainer::print_progress(const StepFigures& s, double per_second) const {
   const bool is_terminal = isatty(STDERR_FILENO) == 1;
-  const int64_t between = std::max<int64_t>(1, (last_ - done_ + 19) / 20);
+  const int64_t between = std::max<int64_t>(1, (last_ - first_ + 19) / 20);
   const bool is_last = s.step == last_;
-  if (!is_terminal && !is_last && s.step != done_ + 1 && s.step % between != 0) return;
+  if (!is_terminal && !is_last && s.step != first_ + 1 && s.step % between != 0) return;
   const std::string norm = s.norm ? text("  grad norm %.3g", *s.norm) : "";
   const std::string speed = data_.tokens() > 0 ? text("%.0f tokens/s", per_second * double(data_.tokens()))
                                                : text("%.0f samples/s", per_second * double(data_.batch()));
@@ -243,7 +274,7 @@ void Trainer::print_progress(const StepFigures& s, double per_second) const {
           is_terminal && !is_last ? "" : "\n");
 }
 
-/// Rank 0 says how it goes; a loss that is no number ends all.
+/// Rank 0 says how it goes.
 void Trainer::report(const StepFigures& figures, Log& log) {
   ms_.push_back(figures.ms);
   last_loss_ = figures.loss;
@@ -252,35 +283,62 @@ void Trainer::report(const StepFigures& figures, Log& log) {
   for (size_t i = ms_.size() - recent; i < ms_.size(); ++i) sum += ms_[i];
   const double per_second = double(recent) * 1e3 / sum;
   log.write(figures, per_second * double(data_.batch()), per_second * double(data_.tokens()));
-  if (!std::isfinite(figures.loss)) fail(kWrongInput, "the loss of step %ld is %f", long(figures.step), figures.loss);
+  if (!std::isfinite(figures.loss) && !has_warned_) {
+    has_warned_ = true;
+    fprintf(stderr, "%s: warning: the loss of step %ld is %f; --check-nan says what makes it so\n",
+            rank_.executable.name, long(figures.step), figures.loss);
+  }
   print_progress(figures, per_second);
 }
 
-/// "net: step 40  evaluation of 360 samples: loss 0.08312  accuracy 0.975".
-void Trainer::evaluate(int64_t step, std::optional<Log>& log) {
-  const StepFigures figures = means_of_evaluation(step);
-  if (!log) return;
+/// "net: step 40  evaluation of 360 samples: loss 0.08312  accuracy 0.975". False where it was broken off.
+bool Trainer::evaluate(int64_t step, std::optional<Log>& log) {
+  const std::optional<StepFigures> figures = means_of_evaluation(step);
+  if (!figures) return false;
+  if (!log) return true;
   evaluated_ = figures;
   const int64_t samples = evaluation_->steps_per_epoch() * evaluation_->batch();
-  log->write_evaluation(figures, samples);
+  log->write_evaluation(*figures, samples);
   std::string others;
-  for (size_t f = 0; f < others_.size(); ++f) others += text("  %s %.5g", others_[f]->name, figures.others[f]);
-  fprintf(stderr, "%s: step %ld  evaluation of %ld samples: loss %.5f%s\n", rank_.executable.name, long(figures.step),
-          long(samples), figures.loss, others.c_str());
+  for (size_t f = 0; f < others_.size(); ++f) others += text("  %s %.5g", others_[f]->name, figures->others[f]);
+  if (!std::isfinite(figures->loss)) others += "  (a batch without a label that counts has no mean: null in the log)";
+  fprintf(stderr, "%s: step %ld  evaluation of %ld samples: loss %.5f%s\n", rank_.executable.name, long(step),
+          long(samples), figures->loss, others.c_str());
+  return true;
 }
 
-void Trainer::run() {
-  states_.begin();
-  std::optional<Log> log;
-  if (rank_.rank == 0) log.emplace(options_.log, done_, rank_.executable.training->figures);
-  for (int64_t number = done_; number < last_; ++number) {
-    const StepFigures figures = step(number);
+void Trainer::save(int64_t step, bool evaluation_is_due) {
+  if (options_.checkpoint.empty()) return;
+  write_checkpoint(rank_, options_, {step, options_.shuffles, options_.shuffle_seed, evaluation_is_due});
+}
+
+/// Steps up to the last, or to that in which it was asked to end. An evaluation does not delay the end: the run that
+/// goes on from the checkpoint begins with it.
+void Trainer::take_steps(std::optional<Log>& log) {
+  leaves_evaluation_ = begins_with_evaluation_ && !evaluate(done_, log);
+  if (leaves_evaluation_) save(done_, true);
+  while (done_ < last_ && !is_ending()) {
+    const StepFigures figures = step(done_);
     if (log) report(figures, *log);
-    if (is_due(number + 1)) write_checkpoint(rank_, options_, {number + 1, options_.shuffles, options_.shuffle_seed});
-    if (is_evaluated(number + 1)) evaluate(number + 1, log);
+    ++done_;
+    leaves_evaluation_ = is_evaluated(done_) && is_ending();
+    if (is_due(done_) || is_ending()) save(done_, leaves_evaluation_);
+    if (!is_evaluated(done_) || leaves_evaluation_ || evaluate(done_, log)) continue;
+    leaves_evaluation_ = true;
+    save(done_, true);
   }
-  if (done_ >= last_ && evaluation_) evaluate(last_, log);
-  if (!log) return;
+}
+
+int Trainer::end_early() const {
+  if (rank_.rank == 0)
+    fprintf(stderr, "%s: ended by SIGTERM behind step %ld of %ld%s\n", rank_.executable.name, long(done_), long(last_),
+            options_.checkpoint.empty()
+                ? ", without a --checkpoint"
+                : text(": --resume %s goes on from there", options_.checkpoint.c_str()).c_str());
+  return kTerminated;
+}
+
+void Trainer::print_summary() const {
   if (ms_.empty()) return print_text(text("%s: all %ld steps are done\n", rank_.executable.name, long(last_)));
   std::vector<double> sorted = ms_;
   std::sort(sorted.begin(), sorted.end());
@@ -294,11 +352,26 @@ void Trainer::run() {
                     last_loss_, median));
 }
 
+int Trainer::run() {
+  states_.begin();
+  std::optional<Log> log;
+  if (rank_.rank == 0)
+    log.emplace(options_.log, LogBegin{done_, begins_with_evaluation_}, rank_.executable.training->figures);
+  take_steps(log);
+  if (is_ending() && (done_ < last_ || leaves_evaluation_)) return end_early();
+  if (log) print_summary();
+  return kOk;
+}
+
 }  // namespace
 
 void check_training(const Executable& executable, const Options& options) {
   if ((options.every > 0 || options.keep > 0) && options.checkpoint.empty())
     fail(kUsage, "--every and --keep are about --checkpoint DIR, which is missing");
+  if (options.check_nan && !options.trains())
+    fail(kUsage, "--check-nan is about the steps of a training: --data NAME=FILE.npy is missing");
+  if (options.check_nan && !kWindowsInWorld)
+    fail(kUnsupported, "--check-nan: this program is for cuda; only a program for the host looks at each step");
   if (!options.trains()) return;
   if (options.serves) fail(kUsage, "--serve: a program either answers requests or trains");
   if (executable.training == nullptr)
@@ -317,10 +390,10 @@ void check_training(const Executable& executable, const Options& options) {
   if (!options.resume.empty()) read_checkpoint(executable, checkpoint_folder(options.resume));
 }
 
-void run_training(RankBase& rank, const Options& options) {
+int run_training(RankBase& rank, const Options& options) {
   Options resumed = options;
   if (!options.resume.empty()) resumed.load_state = checkpoint_folder(options.resume);
-  Trainer(rank, resumed).run();
+  return Trainer(rank, resumed).run();
 }
 
 }  // namespace weft

@@ -20,6 +20,7 @@ namespace weft {
 
 struct World::Header {
   Word ready, attached;
+  Word end_asked, end_agreed;
   std::atomic<uint64_t> failure;  // rank + 1 in the upper half, exit code in the lower
   alignas(64) Word arrived;
   alignas(64) Word generation;
@@ -210,5 +211,7 @@ int World::failure() const { return int(uint32_t(header_->failure.load(std::memo
 
 Word& World::ready() const { return header_->ready; }
 Word& World::attached() const { return header_->attached; }
+Word& World::end_asked() const { return header_->end_asked; }
+Word& World::end_agreed() const { return header_->end_agreed; }
 
 }  // namespace weft

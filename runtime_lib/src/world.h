@@ -33,6 +33,9 @@ struct RankSlot {
   std::atomic<int64_t> peak_bytes, device_bytes, received_bytes;
   Word sleepers;  // waiters on words that this rank signals
   Word arrivals;  // how often it has come to where all ranks wait for each other
+  // With --check-nan: what an iteration has left is not finite; when its first infinity came up, 0: none did.
+  Word is_lost;
+  std::atomic<int64_t> first_infinity_ns;
 };
 
 /// A few bytes that one rank leaves for others, found by a key.
@@ -101,6 +104,9 @@ class World {
   /// For ranks that find each other by name: rank 0 has prepared the segment; a rank has mapped it.
   Word& ready() const;
   Word& attached() const;
+  /// For a training: some process has been asked to end it; rank 0 has decided that the step under way is the last.
+  Word& end_asked() const;
+  Word& end_agreed() const;
 
  private:
   struct Header;

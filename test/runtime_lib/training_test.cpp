@@ -1,6 +1,8 @@
 // What feeds a training: the order of samples, batches of files, checkpoints that are complete.
+#include <limits>
 #include <set>
 
+#include "runtime_lib/src/finite_check.h"
 #include "runtime_lib/src/training_data.h"
 #include "test/runtime_lib/program_run.h"
 
@@ -98,6 +100,33 @@ TEST_CASE("training: files that fit no input, or not each other") {
   missing.data["label"] = folder / "l.npy";
   missing.data["labels"] = folder / "l.npy";
   CHECK(refusal(missing).find("there is no input 'label' (did you mean 'labels'?)") != std::string::npos);
+}
+
+TEST_CASE("training: the first number that is not finite, NaN before infinities") {
+  const auto found = [](const std::vector<float>& numbers, const float* before = nullptr) {
+    return find_not_finite(DType::F32, reinterpret_cast<const char*>(numbers.data()), int64_t(numbers.size()),
+                           reinterpret_cast<const char*>(before));
+  };
+  std::vector<float> numbers(200, std::numeric_limits<float>::max());
+  CHECK(found(numbers).element == -1);
+  CHECK(found({}).element == -1);
+  numbers[70] = -std::numeric_limits<float>::infinity();
+  CHECK(found(numbers).element == 70);
+  CHECK_FALSE(found(numbers).is_nan);
+  const std::vector<float> before = numbers;
+  numbers[199] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(found(numbers).element == 199);
+  CHECK(found(numbers).is_nan);
+  CHECK(found(before, before.data()).element == -1);  // it was there before
+  CHECK(found(numbers, before.data()).element == 199);
+  const uint16_t halves[] = {0x7bff, 0x7c00, 0x7c01}, bfloats[] = {0x7f7f, 0xff80, 0xff81};
+  const double doubles[] = {1e300, -std::numeric_limits<double>::infinity()};
+  CHECK(find_not_finite(DType::F16, reinterpret_cast<const char*>(halves), 3).element == 2);
+  CHECK(find_not_finite(DType::F16, reinterpret_cast<const char*>(halves), 2).element == 1);
+  CHECK(find_not_finite(DType::BF16, reinterpret_cast<const char*>(bfloats), 3).element == 2);
+  CHECK(find_not_finite(DType::BF16, reinterpret_cast<const char*>(bfloats), 2).element == 1);
+  CHECK(find_not_finite(DType::F64, reinterpret_cast<const char*>(doubles), 2).element == 1);
+  CHECK(find_not_finite(DType::I64, reinterpret_cast<const char*>(doubles), 2).element == -1);
 }
 
 TEST_CASE("training: a program that does not train is not fed") {

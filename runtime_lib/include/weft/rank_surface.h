@@ -11,6 +11,14 @@
 
 namespace weft {
 
+/// Is told of the memory that a step is about to use: for --check-nan.
+struct AccessWatch {
+  virtual void touch(const void* at, int64_t count, DType dtype) = 0;
+
+ protected:
+  ~AccessWatch() = default;
+};
+
 class RankSurface {
  public:
   const int rank;  // in the world
@@ -20,11 +28,11 @@ class RankSurface {
 
   template <class T>
   T* operator[](Own<T> b) const {
-    return reinterpret_cast<T*>(own_ + b.offset);
+    return watched(reinterpret_cast<T*>(own_ + b.offset), b.count);
   }
   template <class T>
   T* operator[](Window<T> b) const {
-    return reinterpret_cast<T*>(window_ + b.offset);
+    return watched(reinterpret_cast<T*>(window_ + b.offset), b.count);
   }
   template <class T>
   const T* operator[](Weight<T> w) const {
@@ -108,6 +116,7 @@ class RankSurface {
   /// The same into a window, which may be src itself.
   template <class T>
   void all_reduce(const Group& g, ReduceOp op, Window<T> src, Window<T> dst, const Exchange& box) {
+    static_cast<void>((*this)[dst]);
     reduce_all_in_windows(g, op, dtype_of<T>(), src.offset, dst.offset, box);
   }
   template <class T>
@@ -160,8 +169,16 @@ class RankSurface {
 
   char *const own_, *const window_;
   const char* const image_;
+  AccessWatch* watch_ = nullptr;  // of a rank whose steps are looked at
 
  private:
+  template <class T>
+  T* watched(T* at, int64_t count) const {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, half> ||
+                  std::is_same_v<T, bfloat16>)
+      if (watch_ != nullptr) watch_->touch(at, count, dtype_of<T>());
+    return at;
+  }
   static constexpr Exchange box_of(int64_t count) { return {.dims = {{count, 1, 1}}}; }
 
   /// The body of a step without its type, so that what surrounds it is compiled once, not for each of hundreds.

@@ -96,7 +96,8 @@ static FuseStep read_fuse(YamlValues& values, const YamlNode& node) {
                   step.into = values.word(into, "into").value_or("");
                   step.into_loc = into.loc;
                 },
-                true}});
+                true},
+               {"bucket", [&](const YamlNode& size) { step.bucket = values.bytes(size, "bucket").value_or(1); }}});
   return step;
 }
 

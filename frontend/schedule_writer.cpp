@@ -58,7 +58,8 @@ std::string text_of(const ReorderStep& step) {
 }
 
 std::string text_of(const FuseStep& step) {
-  return format("fuse: {ops: {}, into: {}}", selectors_text(step.ops), quoted(step.into));
+  const std::string bucket = step.bucket ? format(", bucket: {}", step.bucket) : "";
+  return format("fuse: {ops: {}, into: {}{}}", selectors_text(step.ops), quoted(step.into), bucket);
 }
 
 std::string text_of(const OverlapStep& step) {

@@ -58,6 +58,7 @@ struct FuseStep {
   std::vector<Selector> ops;
   std::string into;
   Loc into_loc = {};
+  int64_t bucket = 0;  // bytes at which a kernel of collectives is full, `into` is the front of its name; 0: one kernel
 };
 struct OverlapStep {
   std::vector<Selector> ops;

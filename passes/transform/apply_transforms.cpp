@@ -153,7 +153,7 @@ class LeftOut {
     }
     if (!names_exchanged) return false;
     if (const auto* split = std::get_if<SplitStep>(&step.what)) made_.insert(split->into.begin(), split->into.end());
-    if (const auto* fuse = std::get_if<FuseStep>(&step.what)) made_.insert(fuse->into);
+    if (const auto* fuse = std::get_if<FuseStep>(&step.what)) made_.insert(fuse->into + (fuse->bucket ? ".*" : ""));
     return true;
   }
 
@@ -168,7 +168,9 @@ class LeftOut {
     const size_t dot = selector.text.rfind('.');
     const bool is_of_node =
         dot != std::string::npos && means_something({Selector::Kind::Name, selector.text.substr(0, dot), selector.loc});
-    return made_.contains(selector.text) || is_of_node;
+    return is_of_node || std::any_of(made_.begin(), made_.end(), [&](const std::string& made) {
+             return NamePattern(made).match(selector.text).has_value();
+           });
   }
 
   const SelectableNames& names_;

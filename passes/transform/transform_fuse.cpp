@@ -11,7 +11,6 @@
 #include <set>
 
 #include "ir/exchange_types.h"
-#include "passes/transform/region.h"
 #include "passes/transform/transforms.h"
 
 namespace weftc {
@@ -112,9 +111,11 @@ std::string cannot_fuse(const StepContext& step, const RegionPlan& plan) {
 
 }  // namespace
 
-void fuse_ops(const StepContext& step, const FuseStep& what) {
-  const std::vector<OpId> ops = step.select_all(what.ops);
-  if (ops.empty() || !step.diags.ok()) return;
+bool can_fuse(const StepContext& step, const RegionPlan& plan) {
+  return cannot_fuse(step, plan).empty() && !plan.between;
+}
+
+void make_kernel(const StepContext& step, const std::vector<OpId>& ops, const std::string& name, const Loc& name_loc) {
   const RegionPlan plan = plan_region(step.graph(), ops);
   const std::string why = cannot_fuse(step, plan);
   if (!why.empty()) {
@@ -127,9 +128,14 @@ void fuse_ops(const StepContext& step, const FuseStep& what) {
                      step.graph().op(plan.between).name);
     return;
   }
-  if (!step.is_free(step.name(what.into), what.into_loc.kind == Loc::Kind::None ? step.loc : what.into_loc)) return;
-  contract(step.graph(), plan,
-           {OpKind::Fused, {{"by", std::string("schedule")}}, step.name(what.into), step.transform});
+  if (!step.is_free(name, name_loc.kind == Loc::Kind::None ? step.loc : name_loc)) return;
+  contract(step.graph(), plan, {OpKind::Fused, {{"by", std::string("schedule")}}, name, step.transform});
+}
+
+void fuse_ops(const StepContext& step, const FuseStep& what) {
+  if (what.bucket) return fuse_in_buckets(step, what);
+  const std::vector<OpId> ops = step.select_all(what.ops);
+  if (!ops.empty() && step.diags.ok()) make_kernel(step, ops, step.name(what.into), what.into_loc);
 }
 
 }  // namespace weftc

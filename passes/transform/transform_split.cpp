@@ -8,10 +8,9 @@
 
 namespace weftc {
 
-namespace {
-
 /// The layout with `dim` sliced over `axes`, outer first, inside the slices already there; none if they do not fit.
-std::optional<Layout> slice_over(const TensorType& type, int dim, const std::vector<int64_t>& axes, const Mesh& mesh) {
+static std::optional<Layout> slice_over(const TensorType& type, int dim, const std::vector<int64_t>& axes,
+                                        const Mesh& mesh) {
   TensorType sliced = type;
   int64_t block = type.shape[dim].bound;
   for (const Digit& d : digits_of(type.layout, dim, mesh)) block = std::min(block, d.block);
@@ -28,7 +27,28 @@ std::optional<Layout> slice_over(const TensorType& type, int dim, const std::vec
   return sliced.layout;
 }
 
-}  // namespace
+std::optional<Layout> layout_of_slices(const Module& module, const Graph& graph, const Op& op, int dim) {
+  return slice_over(graph.type(op.outputs[0]), dim, op.ints("axes"), module.mesh(graph, op.place));
+}
+
+Halves split_at(Graph& graph, OpId id, const Layout& layout, const std::vector<std::string>& names,
+                TransformId transform) {
+  const Op op = graph.op(id);
+  const TensorType type = graph.type(op.outputs[0]);
+  TensorType sliced = type;
+  sliced.layout = layout;
+  const auto collective = [&](OpKind kind, ValueId from, const TensorType& to, const std::string& name) {
+    NewOp made{kind, {from}, {to}, {{"axes", op.ints("axes")}}, {}, op.place, name, op.origins, transform, {}};
+    if (kind == OpKind::ReduceScatter) made.attrs.push_back({"reduce", op.text("reduce")});
+    return graph.add(std::move(made), id);
+  };
+  Halves halves;
+  halves.scatter = collective(OpKind::ReduceScatter, op.inputs[0], sliced, names[0]);
+  halves.gather = collective(OpKind::AllGather, graph.result(halves.scatter), type, names[1]);
+  graph.replace_uses(op.outputs[0], graph.result(halves.gather));
+  graph.erase(id);
+  return halves;
+}
 
 void split_collective(const StepContext& step, const SplitStep& what) {
   Graph& graph = step.graph();
@@ -44,23 +64,20 @@ void split_collective(const StepContext& step, const SplitStep& what) {
   const Op op = graph.op(selected[0]);
   const Mesh mesh = step.module.mesh(graph, op.place);
   const TensorType type = graph.type(op.outputs[0]);
-  const std::vector<int64_t> axes = op.ints("axes");
   if (what.dim < 0 || what.dim >= type.ndim()) {
     step.diags.error("split-dim", step.loc, "'{}' has {} dimensions, there is no dimension {}", op.name, type.ndim(),
                      what.dim);
     return;
   }
-  const std::optional<Layout> layout = slice_over(type, what.dim, axes, mesh);
+  const std::optional<Layout> layout = layout_of_slices(step.module, graph, op, what.dim);
   if (!layout) {
     step.diags.error(
         "split-indivisible", step.loc,
         "dimension {} of '{}' ({}) cannot be cut evenly over the ranks of '{}'; choose a dimension that their "
         "number divides",
-        what.dim, op.name, type_text(type, mesh), mesh[static_cast<size_t>(axes[0])].name);
+        what.dim, op.name, type_text(type, mesh), mesh[static_cast<size_t>(op.ints("axes")[0])].name);
     return;
   }
-  TensorType sliced = type;
-  sliced.layout = *layout;
   for (size_t i = 0; i < what.into.size(); ++i)
     if (!step.is_free(step.name(what.into[i]), i < what.into_locs.size() ? what.into_locs[i] : step.loc)) return;
   if (step.name(what.into[0]) == step.name(what.into[1])) {
@@ -68,15 +85,7 @@ void split_collective(const StepContext& step, const SplitStep& what) {
                      step.name(what.into[0]));
     return;
   }
-  const auto collective = [&](OpKind kind, ValueId from, const TensorType& to, const std::string& name) {
-    NewOp made{kind, {from}, {to}, {{"axes", axes}}, {}, op.place, name, op.origins, step.transform, {}};
-    if (kind == OpKind::ReduceScatter) made.attrs.push_back({"reduce", op.text("reduce")});
-    return graph.result(graph.add(std::move(made), selected[0]));
-  };
-  const ValueId scattered = collective(OpKind::ReduceScatter, op.inputs[0], sliced, step.name(what.into[0]));
-  const ValueId gathered = collective(OpKind::AllGather, scattered, type, step.name(what.into[1]));
-  graph.replace_uses(op.outputs[0], gathered);
-  graph.erase(selected[0]);
+  split_at(graph, selected[0], *layout, {step.name(what.into[0]), step.name(what.into[1])}, step.transform);
 }
 
 }  // namespace weftc

@@ -6,6 +6,7 @@
 #include "ir/op_def.h"
 #include "passes/pass.h"
 #include "passes/select.h"
+#include "passes/transform/region.h"
 
 namespace weftc {
 
@@ -32,10 +33,24 @@ struct StepContext {
 
 /// all-reduce -> reduce-scatter + all-gather.
 void split_collective(const StepContext& step, const SplitStep& what);
+/// The slices of its result's `dim` that the ranks of an all-reduce make when it is split; none if they do not fit.
+std::optional<Layout> layout_of_slices(const Module& module, const Graph& graph, const Op& op, int dim);
+struct Halves {
+  OpId scatter, gather;
+};
+/// Puts a reduce-scatter to such slices and the all-gather of these in the place of an all-reduce, with these names.
+Halves split_at(Graph& graph, OpId id, const Layout& layout, const std::vector<std::string>& names,
+                TransformId transform);
 /// Moves an all-gather behind ops that can run on its slices, or all-reduces behind linear ops.
 void reorder_collective(const StepContext& step, const ReorderStep& what);
-/// Makes one region, hence one kernel, of ops and at most one reduction and one all-gather around them.
+/// Makes one region, hence one kernel, of ops and of reductions and all-gathers around them.
 void fuse_ops(const StepContext& step, const FuseStep& what);
+/// The same of collectives alone, in as many kernels as `what.bucket` bytes fill.
+void fuse_in_buckets(const StepContext& step, const FuseStep& what);
+/// Whether one kernel can hold what is planned, and nothing stands between.
+bool can_fuse(const StepContext& step, const RegionPlan& plan);
+/// One kernel of these ops with a name that is written at `name_loc`; reports why there is none.
+void make_kernel(const StepContext& step, const std::vector<OpId>& ops, const std::string& name, const Loc& name_loc);
 /// Runs ops in chunks of one dim, so that their parts on different streams overlap.
 void overlap_ops(const StepContext& step, const OverlapStep& what);
 /// The whole graph as one Chunk over micro-batches (`pipeline:`).

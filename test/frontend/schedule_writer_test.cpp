@@ -16,6 +16,7 @@ std::vector<TransformStep> all_kinds() {
           {ReorderStep{true, {named("ag{l}")}, {named("a \"b\" \\ c"), named("caf\xc3\xa9: #x")}}, {}},
           {ReorderStep{false, {named("p"), named("q")}, {named("add")}}, {}},
           {FuseStep{{named("rs{l}"), {Selector::Kind::Uses, "w", {}}}, "far{l}"}, {}},
+          {FuseStep{{named("*.grad.sum")}, "sums", {}, 1 << 20}, {}},
           {OverlapStep{{named("mm"), named("far{l}")}, 8, 2, Mechanism::Signal}, {}}};
 }
 
@@ -51,7 +52,7 @@ TEST_CASE("what is written is read back") {
   for (size_t i = 0; i < steps.size(); ++i) CHECK(transform_text(steps[i]) == transform_text(all_kinds()[i]));
   CHECK(std::get<ReorderStep>(steps[1].what).past[0].text == "a \"b\" \\ c");
   CHECK(std::get<ReorderStep>(steps[1].what).past[1].text == "caf\xc3\xa9: #x");
-  CHECK(std::get<OverlapStep>(steps[4].what).mechanism == Mechanism::Signal);
+  CHECK(std::get<OverlapStep>(steps[5].what).mechanism == Mechanism::Signal);
 }
 
 TEST_CASE("a list is made where there is none") {

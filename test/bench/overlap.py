@@ -92,8 +92,8 @@ def cases():
              ("exchanged", "overlapped"),
              flags=["--width", "128", "--inner", "512", "--capacity", "40"], dims={"groups": 4, "tokens": 128}, mesh=["ep=2"]),
         # A step of data parallel training: sums of gradients under the rest of the way back.
-        Case("training", SAMPLES / "gpt2" / "make.py", schedules("training", "gpt2_dp2", "gpt2_dp2_overlap"),
-             ("gpt2_dp2_overlap", "gpt2_dp2_overlap"),
+        Case("training", SAMPLES / "gpt2" / "make.py", schedules("training", "gpt2_dp2", "gpt2_dp2_fused", "gpt2_dp2_overlap"),
+             ("gpt2_dp2_fused", "gpt2_dp2_overlap"),
              flags=["--layers", "4", "--width", "128", "--heads", "4", "--vocab", "256", "--context", "64"]),
         # Four ranks, whatever the cores: two in each of two stages.
         Case("pipeline_boundary", SAMPLES / "pipeline_boundary" / "make.py",

@@ -43,6 +43,15 @@ ACCUMULATED = {
 }
 METRICS = "  metrics: {accuracy: {accuracy: {scores: scores, labels: labels}}, entropy: {cross_entropy: {scores: scores, labels: labels}}}\n"
 SPLITS["beside"] = SPLITS["data_parallel"] + 'transform: [{overlap: {ops: ["*.grad.sum"]}}]\n'
+SPLITS["buckets"] = SPLITS["data_parallel"] + """transform:
+  - fuse: {ops: ["*.grad.sum*"], into: sums, bucket: 200}
+  - overlap: {ops: ["sums.*"]}
+"""
+SPLITS["buckets_of_slices"] = SPLITS["sliced_states"] + """transform:
+  - fuse: {ops: ["*.grad.scatter*", "*.grad.sum*"], into: gradients, bucket: 300}
+  - fuse: {ops: ["*.squares.sum"], into: norm, bucket: 1KiB}
+  - fuse: {ops: ["*.next.gather"], into: parameters, bucket: 1KiB}
+"""
 SPLITS["gathered_ahead"] = SPLITS["sliced_parameters"] + 'transform: [{overlap: {ops: ["w*.gather"]}}]\n'
 # What the mode is about: normalized by the batch, and another half dropped in each step.
 NORMED = """<ir_version: 10, opset_import: ["" : 20]>

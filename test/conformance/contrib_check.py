@@ -2,6 +2,7 @@
 """Operators of com.microsoft against ONNX Runtime, one node a model."""
 
 import itertools
+import math
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ from one_node import Weight, model_of, results_of, write_case
 from verify_many import report_complete, verify_many
 
 DOMAIN = "com.microsoft"
-FLOAT, INT32 = 1, 6
+FLOAT, INT32, BOOL = 1, 6, 9
 random = np.random.default_rng(5)
 
 
@@ -181,6 +182,37 @@ def numpy_cases():
     yield "NhwcConv", "strided", [image, Weight(filters)], {"strides": [1, 2]}, wanted.astype(np.float32)
 
 
+# So is what ONNX Runtime's package for training alone has.
+def training_cases():
+    """(operator, name, operands, attributes, results)"""
+    g, x, y = real(2, 3, 4), real(2, 3, 4), np.exp(real(2, 3, 4))
+    yield "ReluGrad", "plain", [g, np.maximum(x, 0)], {}, [g * (x > 0)]
+    for name, axes, attrs in (("SoftmaxGrad", (1, 2), {}), ("SoftmaxGrad_13", 1, {"axis": 1})):
+        yield name, "plain", [g, y], attrs, [y * (g - (g * y).sum(axes, keepdims=True))]
+    for name, axes, attrs in (("LogSoftmaxGrad", (1, 2), {}), ("LogSoftmaxGrad_13", -1, {})):
+        yield name, "plain", [g, x], attrs, [g - np.exp(x) * g.sum(axes, keepdims=True)]
+    normal = np.vectorize(lambda v: 0.5 * (1 + math.erf(v / math.sqrt(2))))(x)
+    yield "GeluGrad", "plain", [g, x], {}, [g * (normal + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi))]
+    flag = np.array([True])
+    yield "InPlaceAccumulatorV2", "adds", [x, g], {}, [flag, x + g]
+    yield "InPlaceAccumulatorV2", "overwrites", [x, g, flag], {}, [flag, g]
+    mean, scale = x.mean(-1, keepdims=True), real(4)
+    inverse = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    h, u = (x - mean) * inverse, g * scale
+    wanted = inverse * (u - u.mean(-1, keepdims=True) - h * (u * h).mean(-1, keepdims=True))
+    yield "LayerNormalizationGrad", "plain", [g, x, scale, mean, inverse], {}, [
+        wanted, (g * h).sum((0, 1)), g.sum((0, 1))]
+    labels, weights = np.array([[1, 0, 3], [2, 2, 1]]), np.exp(real(4))
+    hit = np.arange(4)[None, :, None] == labels[:, None]
+    log_probability = np.log(np.exp(real(2, 4, 3)) / 4)
+    parts = (np.exp(log_probability) - hit) * 0.5
+    dy = np.array(0.5, np.float32)
+    yield "SoftmaxCrossEntropyLossGrad", "mean", [dy, log_probability, labels], {}, [parts / 6]
+    share = weights[labels] * (labels != 2)
+    yield "SoftmaxCrossEntropyLossGrad", "weights", [dy, log_probability, labels, weights], {"ignore_index": 2}, [
+        parts * (share / share.sum())[:, None]]
+
+
 GROUPS = {"MultiHeadAttention": multi_head_cases, "Attention": attention_cases, "GroupQueryAttention": group_query_cases,
           "RotaryEmbedding": rotary_cases, "MatMulNBits": quantised_cases, "GatherBlockQuantized": gathered_cases,
           "MoE": expert_cases}
@@ -198,6 +230,10 @@ def all_cases(folder):
         yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, outputs, attrs)
     for op, name, operands, attrs, wanted in numpy_cases():
         yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, (FLOAT,), attrs, [wanted])
+    for op, name, operands, attrs, wanted in training_cases():
+        types = [BOOL if array.dtype == bool else FLOAT for array in wanted]
+        results = [array if array.dtype == bool else array.astype(np.float32) for array in wanted]
+        yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, types, attrs, results)
 
 
 def main(parts):

@@ -48,6 +48,7 @@ const Group kWithoutGradient[] = {
      {"BlockMatMul", "BoxChoice", "Chunk", "Fused", "RoundedCast", "Saturate", "ShardSlice", "Transfer"}},
     {"data decides how many elements there are: refused", {"Unique"}},
     {"is gone before it is asked for one", {"Gradient"}},
+    {"what an op with a row becomes for each element of its sequences", {"AdamWStep", "SGDStep"}},
 };
 
 constexpr uint64_t kSeeds = 3;

@@ -329,6 +329,32 @@ constexpr GradientRow kGradientRows[] = {
      "\"$(nesterov|standard)\">(r, t, x, w, v) "
      "z = Mul(n, a)"},
 
+    // Derivatives and steps of ONNX Runtime's training graphs
+    {"AdamWOptimizer", "x[$a], w[$a], v[$a], u[$a]",
+     "e = Exp(u) r = Constant<value = float {0.1}>() t = Constant<value = int64 {2}>() "
+     "i = SequenceConstruct(x) g = SequenceConstruct(w) m = SequenceConstruct(v) q = SequenceConstruct(e) "
+     "f, n, a, b = com.microsoft.AdamWOptimizer<adam_mode = $(0|1), correct_bias = $(0|1), epsilon = 0.1>"
+     "(r, t, i, g, m, q) n0 = SequenceAt(n, zero_s) a0 = SequenceAt(a, zero_s) b0 = SequenceAt(b, zero_s) "
+     "c = Mul(n0, a0) z = Mul(c, b0)"},
+    {"GeluGrad", "x[$a, $b], w[$a, $b]", "z = com.microsoft.GeluGrad(x, w)"},
+    {"InPlaceAccumulatorV2", "x[$a], w[$a]",
+     "t = Constant<value = bool[1] {$(0|1)}>() f, z = com.microsoft.InPlaceAccumulatorV2(x, w$(|, t))"},
+    {"LayerNormalizationGrad", "x[3, 4], w[3, 4], v[4], u[3, 1], t[3, 1]",
+     "d, s, b = com.microsoft.LayerNormalizationGrad(x, w, v, u, t) q = Mul(d, s) z = Add(q, b)"},
+    {"LogSoftmaxGrad", "x[2, $a, $b], w[2, $a, $b]", "z = com.microsoft.LogSoftmaxGrad<axis = $(1|2)>(x, w)"},
+    {"LogSoftmaxGrad_13", "x[2, $a, $b], w[2, $a, $b]", "z = com.microsoft.LogSoftmaxGrad_13<axis = $(1|-1)>(x, w)"},
+    {"ReluGrad", "x[$a, $b], w[$a, $b]", "z = com.microsoft.ReluGrad(x, w)"},
+    {"SGDOptimizerV2", "x[$a], w[$a], v[$a], u[$a]",
+     "r = Constant<value = float[1] {0.1}>() t = Constant<value = bool[1] {$(0|1)}>() "
+     "i = SequenceConstruct(x, v) g = SequenceConstruct(w, u) "
+     "f, n = com.microsoft.SGDOptimizerV2(r, i, g$(|, t)) n0 = SequenceAt(n, zero_s) n1 = SequenceAt(n, one_s) "
+     "z = Mul(n0, n1)"},
+    {"SoftmaxCrossEntropyLossGrad", "x[], w[2, 3], v[3]",
+     "e = Exp(v) l = Constant<value = int64[2] {1, 0}>() "
+     "z = com.microsoft.SoftmaxCrossEntropyLossGrad<reduction = \"$(mean|sum)\">(x, w, l$(|, e))"},
+    {"SoftmaxGrad", "x[2, $a, $b], w[2, $a, $b]", "z = com.microsoft.SoftmaxGrad<axis = $(1|2)>(x, w)"},
+    {"SoftmaxGrad_13", "x[2, $a, $b], w[2, $a, $b]", "z = com.microsoft.SoftmaxGrad_13<axis = $(1|-1)>(x, w)"},
+
     // What owns graphs, and what goes through sequences
     {"GRU", "x[3, 2, 2], w[1, 9, 2], v[1, 9, 3], u[1, 18], t[1, 2, 3]",
      "y, h = GRU<hidden_size = 3, linear_before_reset = $(0|1), direction = \"$(forward|reverse)\">(x, w, v, u, , t) "

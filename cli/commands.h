@@ -10,6 +10,7 @@ int run_inspect(const Options& options);
 int run_explain(const Options& options);
 int run_export(const Options& options);
 int run_trace(const Options& options);
+int run_log(const Options& options);
 int run_verify(const Options& options);
 int run_tune(const Options& options);
 int run_verify_many(const Options& options);

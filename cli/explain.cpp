@@ -9,9 +9,11 @@
 #include "cli/json.h"
 #include "cli/layers.h"
 #include "cli/memory_text.h"
+#include "cli/page.h"
 #include "cli/stored_weights.h"
 #include "cli/table.h"
 #include "cli/timeline.h"
+#include "cli/timeline_page.h"
 #include "ir/exchange_types.h"
 #include "ir/local_op.h"
 #include "ir/text/plan_text.h"
@@ -372,7 +374,7 @@ int run_explain(const Options& options) {
     print_json(scheduled->module, *compiled, why, timeline);
   else
     print_text(scheduled->module, *compiled, why, timeline);
-  if (!options.page.empty()) write_page(options.page, timeline, whole);
+  if (!options.page.empty()) write_page(options.page, timeline_page(timeline), whole);
   return finish(whole);
 }
 

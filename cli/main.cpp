@@ -19,6 +19,8 @@ constexpr Verb kVerbs[] = {
     {"explain", "shows layouts, collectives, kernels and what moves", Verb::kModel | Verb::kJson | Verb::kExplain,
      weftc::run_explain},
     {"trace", "shows what was measured: when each stream ran what", Verb::kTrace | Verb::kJson, weftc::run_trace},
+    {"log", "shows what trainings wrote with --log: figures, the curve of the loss", Verb::kLog | Verb::kJson,
+     weftc::run_log},
     {"verify", "compiles, runs and compares with known results", Verb::kModel | Verb::kVerify, weftc::run_verify},
     {"export", "writes a trained model as ONNX", Verb::kExport, weftc::run_export},
     {"tune", "tries transforms and strategies of kernels, writes the fastest schedule", Verb::kModel | Verb::kTune,

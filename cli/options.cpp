@@ -225,6 +225,11 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
                  "prints what requests must be like: open lengths, their bounds, and what nodes demand of them");
   if (takes(Verb::kExplain)) add_explain_flags(app, given, options);
   if (takes(Verb::kTrace)) add_trace_flags(app, options);
+  if (takes(Verb::kLog)) {
+    app.add_option("FILE", options.logs, "what trainings wrote with --log, of one run each")->required()->type_name("");
+    app.add_option("--page", options.page, "writes a chart of each figure as a page for a browser")
+        ->type_name("FILE.html");
+  }
   if (takes(Verb::kExplain | Verb::kTrace))
     app.add_option("--page", options.page, "writes the timeline as a page for a browser")->type_name("FILE.html");
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");

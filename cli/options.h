@@ -53,6 +53,7 @@ struct Options {
   bool averages = false;            // export: the averages of parameters
   std::string page;                 // explain, trace: a timeline as HTML
   std::vector<std::string> traces;  // trace
+  std::vector<std::string> logs;    // log
   std::string iteration = "median";
   std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the target's
   std::string list;                                      // verify-many
@@ -79,7 +80,8 @@ struct Verb {
     kInspect = 256,
     kTune = 512,
     kTrace = 1024,
-    kExport = 2048
+    kExport = 2048,
+    kLog = 4096
   };
   const char* name;
   const char* help;

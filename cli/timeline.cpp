@@ -1,9 +1,6 @@
 // Predicts a Plan's timeline under the target's ceilings, and says in one line which these are.
 #include "cli/timeline.h"
 
-#include "cli/process.h"
-#include "cli/timeline_page.h"
-
 namespace weftc {
 
 namespace {
@@ -23,12 +20,6 @@ Timeline predicted_timeline(const Compilation& c, const Options& options) {
   Timeline timeline = predict_timeline(c.plan, model);
   timeline.source = "predicted for " + join(c.plan.target.archs, ", ") + " on " + ceilings_text(ceilings);
   return timeline;
-}
-
-bool write_page(const std::string& path, const Timeline& timeline, Diags& diags) {
-  const std::string error = write_file(path, timeline_page(timeline));
-  if (!error.empty()) diags.error("page-unwritable", Loc::in_file(path), "the page cannot be written: {}", error);
-  return error.empty();
 }
 
 }  // namespace weftc

@@ -7,7 +7,5 @@ namespace weftc {
 
 /// The timeline of a compiled plan, with the ceilings of its target unless --ceiling replaces them.
 Timeline predicted_timeline(const Compilation& compilation, const Options& options);
-/// Writes the page; false after reporting.
-bool write_page(const std::string& path, const Timeline& timeline, Diags& diags);
 
 }  // namespace weftc

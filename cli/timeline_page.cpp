@@ -8,6 +8,7 @@
 
 #include "backend/render.h"
 #include "cli/layers.h"
+#include "cli/page.h"
 #include "cli/table.h"
 #include "cli/timeline_text.h"
 
@@ -352,33 +353,6 @@ void Page::add_notes() {
 }
 
 }  // namespace
-
-std::string html_text(const std::string& text) {
-  std::string out;
-  for (const std::string& line : split(text, '\n')) {
-    if (!out.empty()) out += "&#10;";
-    for (const char c : printable(line)) switch (c) {
-        case '&':
-          out += "&amp;";
-          break;
-        case '<':
-          out += "&lt;";
-          break;
-        case '>':
-          out += "&gt;";
-          break;
-        case '"':
-          out += "&quot;";
-          break;
-        case '\'':
-          out += "&#39;";
-          break;
-        default:
-          out += c;
-      }
-  }
-  return out;
-}
 
 std::string timeline_page(const Timeline& timeline) { return Page(timeline).run(); }
 

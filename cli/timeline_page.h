@@ -8,7 +8,5 @@ namespace weftc {
 
 /// The page. Steps too small to be seen are drawn as one box, so that it stays small whatever runs.
 std::string timeline_page(const Timeline& timeline);
-/// Text for an element or an attribute: printable, and nothing that HTML reads.
-std::string html_text(const std::string& text);
 
 }  // namespace weftc

@@ -2,7 +2,9 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "cli/timeline.h"
+#include "cli/page.h"
+#include "cli/timeline_page.h"
+#include "cli/timeline_text.h"
 #include "cli/trace_file.h"
 
 namespace weftc {
@@ -46,7 +48,7 @@ int run_trace(const Options& options) {
     std::printf("%s\n", timeline_json(*timeline).c_str());
   else
     std::printf("%s", timeline_text(*timeline).c_str());
-  if (!options.page.empty()) write_page(options.page, *timeline, diags);
+  if (!options.page.empty()) write_page(options.page, timeline_page(*timeline), diags);
   return finish(diags);
 }
 

@@ -1,0 +1,53 @@
+// What a pipeline schedule is searched for: blocks with times, memory, devices and predecessors, once for each
+// micro-batch. The semantics are those of Tessel (Lin et al., HPCA 2024), with limits that may differ between devices.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weftc {
+
+/// One piece of work of a micro-batch. It occupies all of its devices for its whole time, without a break.
+struct PipelineBlock {
+  std::vector<int> devices;  // at least one, each once
+  int64_t time = 1;          // positive
+  int64_t memory = 0;        // taken on each of its devices when it starts; negative: given back
+  std::vector<int> after;    // blocks of the same micro-batch that end before it starts
+};
+
+struct PipelineProblem {
+  std::vector<PipelineBlock> blocks;
+  std::vector<int64_t> limits;  // of the memory of each device
+};
+
+/// Without a limit of memory.
+constexpr int64_t kNoLimit = INT64_MAX / 4;
+
+/// Blocks, each behind those that it waits for; fewer than all where some wait for themselves.
+std::vector<int> topological_order(const PipelineProblem& problem);
+
+/// before[a][b]: block a ends before block b starts, directly or through others.
+std::vector<std::vector<bool>> precedence_of(const PipelineProblem& problem);
+
+/// The blocks of each device.
+std::vector<std::vector<int>> blocks_by_device(const PipelineProblem& problem);
+
+/// The time that a micro-batch takes on each device.
+std::vector<int64_t> device_loads(const PipelineProblem& problem);
+
+/// So much that `from` takes on a device is what `to` gives back there.
+struct MemoryLease {
+  int from, to;
+  int64_t amount;
+};
+
+/// All memory that the blocks of a device take, by who gives it back: each such block is behind the one that takes.
+/// Nothing where that cannot be, which is what `Freed` and `Kept` tell of; then `block` is the one that fails.
+struct MemoryLeases {
+  std::vector<MemoryLease> all;
+  int unmatched = -1;   // a block that gives back too much
+  int unreturned = -1;  // a block of whose memory some is kept
+};
+MemoryLeases leases_of(const PipelineProblem& problem, int device, const std::vector<std::vector<bool>>& before);
+
+}  // namespace weftc

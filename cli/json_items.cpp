@@ -1,47 +1,14 @@
 // Reads JSON by events (nlohmann-json's SAX parser) and keeps one object at a time, since traces are long.
 #include "cli/json_items.h"
 
-#include <algorithm>
-#include <iterator>
-#include <nlohmann/json.hpp>
+#include "cli/json_events.h"
 
 namespace weftc {
 
 namespace {
 
-using Json = nlohmann::json;
-
-/// Walks through a text and notes how far it has come, which nlohmann-json tells only of errors.
-struct Cursor {
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  reference operator*() const { return *at; }
-  Cursor& operator++() {
-    *reached = ++at;
-    return *this;
-  }
-  bool operator==(const Cursor& other) const { return at == other.at; }
-  bool operator!=(const Cursor& other) const { return at != other.at; }
-
-  const char* at;
-  const char** reached;
-};
-
-/// The reason out of nlohmann-json's text, "[json.exception.parse_error.101] parse error at line 1, column 2:
-/// reason; last read: 'x'".
-std::string reason_of(const std::string& text) {
-  size_t begin = text.find("] "), end = text.rfind("; last read: ");
-  begin = begin == std::string::npos ? 0 : begin + 2;
-  if (text.compare(begin, 11, "parse error") == 0) begin = text.find(": ", begin) + 2;
-  return text.substr(begin, end == std::string::npos ? end : end - begin);
-}
-
 /// Gathers objects that lie at one depth; what lies outside of them is passed over.
-class Gatherer final : public nlohmann::json_sax<Json> {
+class Gatherer final : public nlohmann::json_sax<nlohmann::json> {
  public:
   using Take = std::function<std::string(const JsonItem&)>;
 
@@ -50,12 +17,7 @@ class Gatherer final : public nlohmann::json_sax<Json> {
       : text_(text), list_(std::move(list)), take_(std::move(take)) {}
 
   /// False: it ended early, and why() and where() say more.
-  bool run() {
-    const char* const end = text_.data() + text_.size();
-    reached_ = text_.data();
-    nlohmann::json_sax<Json>* const handler = this;
-    return Json::sax_parse(Cursor{reached_, &reached_}, Cursor{end, &reached_}, handler);
-  }
+  bool run() { return read_json_events(text_, reached_, *this); }
   bool has_list() const { return has_list_; }
   const std::string& why() const { return why_; }
   size_t where() const { return where_; }
@@ -118,7 +80,7 @@ class Gatherer final : public nlohmann::json_sax<Json> {
   bool start_array(std::size_t) override { return enter(true); }
   bool end_array() override { return leave(); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
-    why_ = reason_of(error.what());
+    why_ = json_reason(error.what());
     where_ = position == 0 ? 0 : position - 1;
     return false;
   }
@@ -133,19 +95,6 @@ class Gatherer final : public nlohmann::json_sax<Json> {
   std::string why_;
   size_t where_ = 0;
 };
-
-/// The position of an offset, with its line unless that is too long to show.
-Loc place_in(const std::string& file, std::string_view text, size_t at) {
-  constexpr size_t kLongestLine = 200;  // that a message shows
-  at = std::min(at, text.size());
-  const std::string_view before = text.substr(0, at);
-  const size_t begin = before.rfind('\n') + 1;  // npos + 1 is 0
-  const std::string_view line = text.substr(begin, text.find('\n', at) - begin);
-  const int number = 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
-  const std::string shown = line.size() > kLongestLine ? "" : printable(line);
-  const size_t column = shown.empty() ? at - begin : printable(text.substr(begin, at - begin)).size();
-  return Loc::text(file, number, 1 + static_cast<int>(column), shown);
-}
 
 }  // namespace
 
@@ -164,7 +113,7 @@ bool read_json_list(const std::string& file, std::string_view text, const std::s
   Gatherer gatherer(text, list, take);
   const bool is_complete = gatherer.run();
   if (is_complete && gatherer.has_list()) return true;
-  diags.error("trace-text", place_in(file, text, gatherer.where()), "{}",
+  diags.error("trace-text", json_place(file, text, gatherer.where()), "{}",
               is_complete ? format("there is no list '{}'", list) : printable(gatherer.why()));
   return false;
 }

@@ -25,6 +25,8 @@ constexpr Verb kVerbs[] = {
     {"export", "writes a trained model as ONNX", Verb::kExport, weftc::run_export},
     {"tune", "tries transforms and strategies of kernels, writes the fastest schedule", Verb::kModel | Verb::kTune,
      weftc::run_tune},
+    {"solve", "finds the shortest periods of pipelines, with the least memory", Verb::kSolve | Verb::kJson,
+     weftc::run_solve},
     {"verify-many", "the same of a list of cases", Verb::kTarget | Verb::kMany, weftc::run_verify_many},
     {"ops", "lists the operators that are read", Verb::kJson | Verb::kOps, weftc::run_ops},
     {"doctor", "says what is missing on this machine", Verb::kTarget, weftc::run_doctor},

@@ -196,6 +196,26 @@ void add_trace_flags(CLI::App& verb, Options& options) {
       ->capture_default_str();
 }
 
+void add_solve_flags(CLI::App& verb, Options& options) {
+  verb.add_option("FILE", options.problems, "pipeline problems as JSON: {\"cases\": [...]}")->required()->type_name("");
+  add_list(verb, "--case", options.cases, "NAME", "a case of the file; without it, all of them");
+  verb.add_option("--per-period", options.per_period, "micro-batches that a period holds")
+      ->check(CLI::Range(1, 3))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--micro-batches", options.micro_batches,
+                  "how many to fill and drain the pipeline with; several: 8,16")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->type_name("LIST")
+      ->default_str("16");
+  verb.add_option("--effort", options.effort,
+                  "times the usual work, before the best that was found has to do where nothing is proved")
+      ->check(CLI::Range(0.001, 1000.0))
+      ->type_name("X")
+      ->capture_default_str();
+}
+
 /// All flags of one verb, by its groups.
 void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& options) {
   const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
@@ -230,6 +250,7 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
     app.add_option("--page", options.page, "writes a chart of each figure as a page for a browser")
         ->type_name("FILE.html");
   }
+  if (takes(Verb::kSolve)) add_solve_flags(app, options);
   if (takes(Verb::kExplain | Verb::kTrace))
     app.add_option("--page", options.page, "writes the timeline as a page for a browser")->type_name("FILE.html");
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
@@ -300,6 +321,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
     if (options.chunks.empty()) options.chunks = {2, 4, 8};
     options.budget = parse_duration(given.budget).value_or(0);
   }
+  if ((verb.flags & Verb::kSolve) && options.micro_batches.empty()) options.micro_batches = {16};
   for (const std::string& word : split(given.run_args, ' '))
     if (!word.empty()) options.run_args.push_back(word);
   if (!given.precision.empty()) options.precision = parse_precision(given.precision);

@@ -56,7 +56,12 @@ struct Options {
   std::vector<std::string> logs;    // log
   std::string iteration = "median";
   std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the target's
-  std::string list;                                      // verify-many
+  std::string problems;                                  // solve
+  std::vector<std::string> cases;
+  int per_period = 1;
+  std::vector<int> micro_batches;
+  double effort = 1;
+  std::string list;  // verify-many
   int jobs = 1;
   std::vector<std::string> collectives, kernels;  // tune
   std::vector<int> chunks;
@@ -81,7 +86,8 @@ struct Verb {
     kTune = 512,
     kTrace = 1024,
     kExport = 2048,
-    kLog = 4096
+    kLog = 4096,
+    kSolve = 8192
   };
   const char* name;
   const char* help;

@@ -1,0 +1,23 @@
+// What readers of JSON by events share: nlohmann-json's SAX parser over a text, how far it has come, why it ended. The
+// library's header is heavy: only the files that implement readers include this one.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "ir/base/diag.h"
+
+namespace weftc {
+
+/// Calls the handler with what the text holds; `reached` is at or one behind the end of the last token. False where
+/// the text is no JSON or the handler ended it.
+bool read_json_events(std::string_view text, const char*& reached, nlohmann::json_sax<nlohmann::json>& handler);
+
+/// The reason out of nlohmann-json's text, "[json.exception.parse_error.101] parse error at line 1, column 2:
+/// reason; last read: 'x'".
+std::string json_reason(const std::string& text);
+
+/// The position of an offset, with its line unless that is too long to show.
+Loc json_place(const std::string& file, std::string_view text, size_t at);
+
+}  // namespace weftc

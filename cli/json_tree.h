@@ -1,0 +1,30 @@
+// JSON text as a tree of values that know where they stand: for files that people write.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ir/base/diag.h"
+
+namespace weftc {
+
+struct JsonNode {
+  enum class Kind { Null, Boolean, Integer, Number, String, List, Object };
+  Kind kind = Kind::Null;
+  size_t at = 0;        // where it begins in the text
+  int64_t integer = 0;  // Integer: what fits into 64 bits with a sign
+  std::string text;     // String
+  std::vector<JsonNode> items;
+  std::vector<std::pair<std::string, JsonNode>> members;
+
+  bool is(Kind k) const { return kind == k; }
+  /// A member of an object; null without one.
+  const JsonNode* find(const std::string& name) const;
+};
+
+/// The whole text, nested at most 32 deep, without a key twice in an object. Nothing after reporting (json-text).
+std::optional<JsonNode> read_json_tree(const std::string& file, std::string_view text, Diags& diags);
+
+}  // namespace weftc

@@ -1,0 +1,169 @@
+// `weft solve`: pipeline problems as a file, their best schedules as a table or as JSON.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/pipeline_file.h"
+#include "cli/table.h"
+#include "passes/pipelining/makespan.h"
+
+namespace weftc {
+
+namespace {
+
+struct Solution {
+  std::string name;
+  PeriodicSchedule schedule;
+  std::vector<Makespan> makespans;  // of as many micro-batches as were asked for
+  double seconds = 0;               // of a core, for the periodic schedule
+};
+
+/// The cases that --case asks for, or all.
+std::vector<PipelineCase> chosen(std::vector<PipelineCase> cases, const Options& options, Diags& diags) {
+  if (options.cases.empty()) return cases;
+  std::vector<PipelineCase> found;
+  std::vector<std::string> names;
+  for (const PipelineCase& one : cases) names.push_back(one.name);
+  for (const std::string& wanted : options.cases) {
+    const auto at = std::find(names.begin(), names.end(), wanted);
+    if (at == names.end())
+      diags.error("problem-case", Loc::in_file(options.problems), "there is no case '{}'{}", printable(wanted),
+                  did_you_mean(wanted, names));
+    else
+      found.push_back(cases[static_cast<size_t>(at - names.begin())]);
+  }
+  return found;
+}
+
+Solution solve(const PipelineCase& one, const Options& options) {
+  Solution solution;
+  solution.name = one.name;
+  const std::clock_t begin = std::clock();
+  const double steps = options.effort * static_cast<double>(usual_steps(one.problem, options.per_period));
+  solution.schedule = find_periodic_schedule(one.problem, options.per_period, static_cast<uint64_t>(steps));
+  solution.seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  for (const int count : options.micro_batches)
+    solution.makespans.push_back(find_makespan(one.problem, solution.schedule, count));
+  return solution;
+}
+
+/// A period of several micro-batches as the time of one: "16/3".
+std::string per_micro_batch(int64_t period, int copies) {
+  return period % copies == 0 ? std::to_string(period / copies) : format("{}/{}", period, copies);
+}
+std::string json_per_micro_batch(int64_t period, int copies) {
+  if (period % copies == 0) return std::to_string(period / copies);
+  char text[40];
+  std::snprintf(text, sizeof text, "%.15g", static_cast<double>(period) / copies);
+  return text;
+}
+
+std::string json_numbers(const std::vector<int64_t>& numbers) {
+  std::vector<std::string> items;
+  for (const int64_t number : numbers) items.push_back(std::to_string(number));
+  return json_list(items);
+}
+std::string json_starts(const PipelineStarts& starts) {
+  std::vector<std::string> items;
+  for (const std::vector<int64_t>& one : starts) items.push_back(json_numbers(one));
+  return json_list(items);
+}
+const char* json_truth(bool value) { return value ? "true" : "false"; }
+
+/// {"16": value, ...}, one for each number of micro-batches.
+template <class Value>
+std::string json_by_count(const Solution& solution, const Options& options, Value value) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  for (size_t i = 0; i < solution.makespans.size(); ++i)
+    fields.push_back({std::to_string(options.micro_batches[i]), value(solution.makespans[i])});
+  return json_object(fields);
+}
+
+std::string json_of(const Solution& solution, const Options& options) {
+  const PeriodicSchedule& schedule = solution.schedule;
+  char seconds[40];
+  std::snprintf(seconds, sizeof seconds, "%.3f", solution.seconds);
+  return json_object({
+      {"name", json_string(solution.name)},
+      {"period", json_per_micro_batch(schedule.period, schedule.copies)},
+      {"proved", json_truth(schedule.period == schedule.least_period)},
+      {"lower_bound", json_per_micro_batch(schedule.least_period, schedule.copies)},
+      {"micro_batches_per_period", std::to_string(schedule.copies)},
+      {"period_length", std::to_string(schedule.period)},
+      {"start_of_micro_batch_0", json_numbers(schedule.starts.front())},
+      {"starts_in_period", json_starts(schedule.starts)},
+      {"peak_memory", json_numbers(schedule.peaks)},
+      {"memory", std::to_string(schedule.memory())},
+      {"memory_proved", json_truth(schedule.memory() == schedule.least_memory)},
+      {"memory_lower_bound", std::to_string(schedule.least_memory)},
+      {"makespan", json_by_count(solution, options, [](const Makespan& one) { return std::to_string(one.length); })},
+      {"makespan_lower_bound",
+       json_by_count(solution, options, [](const Makespan& one) { return std::to_string(one.least); })},
+      {"starts", json_by_count(solution, options, [](const Makespan& one) { return json_starts(one.starts); })},
+      {"seconds", seconds},
+  });
+}
+
+/// A value that is the best there is, or how far from it at most.
+std::string standing(bool is_proved, const std::string& bound) {
+  return is_proved ? "proved optimal" : "best found, lower bound " + bound;
+}
+
+std::vector<std::string> row_of(const Solution& solution) {
+  const PeriodicSchedule& schedule = solution.schedule;
+  const auto standing_of = [](int64_t value, int64_t least) { return standing(value == least, std::to_string(least)); };
+  char seconds[40];
+  std::snprintf(seconds, sizeof seconds, "%.3f", solution.seconds);
+  std::vector<std::string> row = {
+      printable(solution.name),
+      per_micro_batch(schedule.period, schedule.copies),
+      standing(schedule.period == schedule.least_period, per_micro_batch(schedule.least_period, schedule.copies)),
+      std::to_string(schedule.memory()),
+      standing_of(schedule.memory(), schedule.least_memory),
+      seconds,
+  };
+  for (const Makespan& one : solution.makespans) {
+    row.push_back(std::to_string(one.length));
+    row.push_back(standing_of(one.length, one.least));
+  }
+  return row;
+}
+
+void print(const std::vector<Solution>& solutions, const Options& options) {
+  if (options.json) {
+    std::vector<std::string> items;
+    for (const Solution& solution : solutions) items.push_back(json_of(solution, options));
+    std::printf("%s\n", json_lines(items).c_str());
+    return;
+  }
+  std::vector<std::string> head = {"case", "period", "", "memory", "", "seconds"};
+  for (const int count : options.micro_batches) {
+    head.push_back(format("{} micro-batches", count));
+    head.push_back("");
+  }
+  TableRows rows = {head};
+  for (const Solution& solution : solutions) rows.push_back(row_of(solution));
+  std::printf("%s", table_text(rows).c_str());
+  std::printf(
+      "A period is the time of one micro-batch, with %d in each period; memory is the highest peak of a device.\n",
+      options.per_period);
+}
+
+}  // namespace
+
+int run_solve(const Options& options) {
+  Diags diags;
+  std::optional<std::vector<PipelineCase>> all = read_pipeline_file(options.problems, diags);
+  if (!all) return finish(diags);
+  const std::vector<PipelineCase> cases = chosen(std::move(*all), options, diags);
+  for (const PipelineCase& one : cases) report_faults(one, diags);
+  if (!diags.ok()) return finish(diags);
+  std::vector<Solution> solutions;
+  for (const PipelineCase& one : cases) solutions.push_back(solve(one, options));
+  print(solutions, options);
+  return finish(diags);
+}
+
+}  // namespace weftc

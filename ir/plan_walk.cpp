@@ -76,11 +76,29 @@ std::optional<size_t> row_axis(const SharedRows& rows, const Length& length) {
   return {};
 }
 
-int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId buffer) {
-  int64_t elements = element_count(plan.buffer(buffer).dims());
-  for (const RowAxis& axis : rows.axes)
-    if (const auto at = axis.strides.find(buffer); at != axis.strides.end() && axis.block)
-      elements -= (axis.count.high() - axis.block) * at->second.high();
+AxisState rows_of_type(const TensorType& type, const Storage& storage, const Length& count, const Length& stride) {
+  const std::vector<Length> strides = storage.strides(type.shape);
+  for (int d = 0; d < type.ndim(); ++d) {
+    const std::optional<Length> block = exact_quotient(stride, strides[static_cast<size_t>(d)]);
+    const bool is_number = block && block->is_constant() && block->constant() > 0;
+    if (is_number && length_of(type.shape[d]) == count * *block) return AxisState::sliced(d, block->constant());
+  }
+  return {};
+}
+
+/// By the bounds of the dimensions: a length itself may be able to become more than a bound that the model has for it.
+int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId id) {
+  const Buffer& buffer = plan.buffer(id);
+  const Dims strides = buffer.storage.strides(buffer.dims());
+  int64_t elements = element_count(buffer.dims());
+  for (const RowAxis& axis : rows.axes) {
+    const auto at = axis.strides.find(id);
+    if (at == axis.strides.end() || !axis.block) continue;
+    const AxisState own = rows_of_type(buffer.type, buffer.storage, axis.count, at->second);
+    if (!own.is(AxisState::Kind::S)) continue;
+    const size_t dim = static_cast<size_t>(own.dim);
+    elements -= std::max<int64_t>(0, buffer.dims()[dim] - axis.block * own.block) * strides[dim];
+  }
   return elements;
 }
 

@@ -49,7 +49,10 @@ struct RowWords {
 const RowWords& row_words(size_t axis, size_t axes);
 /// The axis whose number of rows a kernel's named length is; nothing for a length of the model's.
 std::optional<size_t> row_axis(const SharedRows& rows, const Length& length);
-/// Elements from the first to the last one that a block of rows has of a buffer.
+/// The dimension along which so many rows lie so far apart, in elements: S(dim, block) where `block` of its indices are
+/// one row, R where there is none.
+AxisState rows_of_type(const TensorType& type, const Storage& storage, const Length& count, const Length& stride);
+/// Elements from the first to the last one that a block of rows has of a buffer, at most.
 int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId buffer);
 /// Panels that the kernels of a chain keep from one block of rows to the next.
 int64_t kept_bytes(const Plan& plan, const LoopStep& chain);

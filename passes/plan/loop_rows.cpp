@@ -15,17 +15,6 @@ Length stride_of(const TensorType& type, const Storage& storage, const AxisState
   return storage.strides(type.shape)[static_cast<size_t>(rows.dim)] * rows.block;
 }
 
-/// The dimension along which rows lie so far apart; R where there is none.
-AxisState rows_of_type(const TensorType& type, const Storage& storage, const Length& count, const Length& stride) {
-  const std::vector<Length> strides = storage.strides(type.shape);
-  for (int d = 0; d < type.ndim(); ++d) {
-    const std::optional<Length> block = exact_quotient(stride, strides[static_cast<size_t>(d)]);
-    const bool is_number = block && block->is_constant() && block->constant() > 0;
-    if (is_number && length_of(type.shape[d]) == count * *block) return AxisState::sliced(d, block->constant());
-  }
-  return {};
-}
-
 /// Whether there are elements from each index of each dimension to the next.
 bool has_strides(const TensorType& type, const Storage& storage) {
   return !contains(storage.strides(type.shape), Length(0));

@@ -78,6 +78,29 @@ TEST_CASE("chains: as many queries and keys as only a run knows") {
   CHECK(chain_of(image, "weft: 1\ndims: {n: '<=2', h: '<=16', w: '<=32'}\n") != "");
 }
 
+/// Keys that a run before has kept, in front of new ones.
+std::string with_past(const std::string& inputs, const std::string& scores) {
+  return "<ir_version: 10, opset_import: [\"\" : 20]> m (float[4,8,n,4] q, float[4,8,n,4] k, float[4,8,n,4] v, "
+         "float[4,8,p,4] pk, float[4,8,p,4] pv" +
+         inputs +
+         ") => (float[4,8,n,4] y, float[4,8,pn,4] ck, float[4,8,pn,4] cv) { ck = Concat <axis = 2> (pk, k) "
+         "cv = Concat <axis = 2> (pv, v) kt = Transpose <perm = [0,1,3,2]> (ck) s = MatMul(q, kt) " +
+         scores + " p = Softmax(t) y = MatMul(p, cv) }";
+}
+
+TEST_CASE("chains: a length that has another bound than what it is made of") {
+  // A cache has no room for all that could be put in; a mask allows fewer keys than both could be.
+  const std::string grown =
+      chain_of(with_past("", "t = Identity(s)"), "weft: 1\ndims: {n: '<=64', p: '<=150'}\nstate: {pk: ck, pv: cv}\n");
+  CHECK(grown == "1 x 1 x 64 of 4 x 8 x n: 3 inside");
+  CHECK(chain_of(with_past(", float[n,all] mask", "t = Add(s, mask)"),
+                 "weft: 1\ndims: {n: '<=65', p: '<=151', all: '<=215'}\n") == "1 x 1 x 65 of 4 x 8 x n: 3 inside");
+  CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[n,8] x, float[k,8] z, float[all,8] u) => "
+                 "(float[all,8] y) <float[8,512] a = random(1, 0.3), float[512,8] b = random(2, 0.3)> "
+                 "{ c = Concat <axis = 0> (x, z) e = Add(c, u) h = MatMul(e, a) r = Sigmoid(h) y = MatMul(r, b) }",
+                 "weft: 1\ndims: {n: '<=601', k: '<=601', all: '<=1201'}\n") != "");
+}
+
 TEST_CASE("counter-cases: of dimensions as long as others at the bounds, only equal lengths are rows") {
   // Where n and q are at their bounds both are 128, and rows of one look like those of the other.
   CHECK(chain_of("<ir_version: 10, opset_import: [\"\" : 20]> m (float[n,q] x, float[n,q,64] b) => (float[q,n,64] y) "

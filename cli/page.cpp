@@ -1,5 +1,6 @@
 #include "cli/page.h"
 
+#include "backend/template_text.h"
 #include "cli/process.h"
 #include "ir/base/text.h"
 
@@ -30,6 +31,11 @@ std::string html_text(const std::string& text) {
       }
   }
   return out;
+}
+
+std::string render_page(std::string_view name, Params params) {
+  params.set("style", std::string(trim(template_text("page.css"))));
+  return render_file(name, params);
 }
 
 bool write_page(const std::string& path, const std::string& page, Diags& diags) {

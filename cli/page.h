@@ -2,12 +2,15 @@
 #pragma once
 #include <string>
 
+#include "backend/render.h"
 #include "ir/base/diag.h"
 
 namespace weftc {
 
 /// Text for an element or an attribute: printable, and nothing that HTML reads.
 std::string html_text(const std::string& text);
+/// The page of a file of templates/, in the style that all pages have.
+std::string render_page(std::string_view name, Params params);
 /// Writes the page; false after reporting (page-unwritable).
 bool write_page(const std::string& path, const std::string& page, Diags& diags);
 

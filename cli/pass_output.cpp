@@ -10,12 +10,6 @@
 
 namespace weftc {
 
-static std::string fixed(double number, const char* pattern) {
-  char text[32];
-  std::snprintf(text, sizeof text, pattern, number);
-  return text;
-}
-
 static bool dump(const std::string& path, const std::string& text, Diags& diags) {
   const std::string error = write_file(path, text);
   if (!error.empty()) diags.error("dump-unwritable", Loc::in_file(path), "the file cannot be written: {}", error);

@@ -55,9 +55,7 @@ std::string per_micro_batch(int64_t period, int copies) {
 }
 std::string json_per_micro_batch(int64_t period, int copies) {
   if (period % copies == 0) return std::to_string(period / copies);
-  char text[40];
-  std::snprintf(text, sizeof text, "%.15g", static_cast<double>(period) / copies);
-  return text;
+  return fixed(static_cast<double>(period) / copies, "%.15g");
 }
 
 std::string json_numbers(const std::vector<int64_t>& numbers) {
@@ -83,8 +81,6 @@ std::string json_by_count(const Solution& solution, const Options& options, Valu
 
 std::string json_of(const Solution& solution, const Options& options) {
   const PeriodicSchedule& schedule = solution.schedule;
-  char seconds[40];
-  std::snprintf(seconds, sizeof seconds, "%.3f", solution.seconds);
   return json_object({
       {"name", json_string(solution.name)},
       {"period", json_per_micro_batch(schedule.period, schedule.copies)},
@@ -102,7 +98,7 @@ std::string json_of(const Solution& solution, const Options& options) {
       {"makespan_lower_bound",
        json_by_count(solution, options, [](const Makespan& one) { return std::to_string(one.least); })},
       {"starts", json_by_count(solution, options, [](const Makespan& one) { return json_starts(one.starts); })},
-      {"seconds", seconds},
+      {"seconds", fixed(solution.seconds, "%.3f")},
   });
 }
 
@@ -114,15 +110,13 @@ std::string standing(bool is_proved, const std::string& bound) {
 std::vector<std::string> row_of(const Solution& solution) {
   const PeriodicSchedule& schedule = solution.schedule;
   const auto standing_of = [](int64_t value, int64_t least) { return standing(value == least, std::to_string(least)); };
-  char seconds[40];
-  std::snprintf(seconds, sizeof seconds, "%.3f", solution.seconds);
   std::vector<std::string> row = {
       printable(solution.name),
       per_micro_batch(schedule.period, schedule.copies),
       standing(schedule.period == schedule.least_period, per_micro_batch(schedule.least_period, schedule.copies)),
       std::to_string(schedule.memory()),
       standing_of(schedule.memory(), schedule.least_memory),
-      seconds,
+      fixed(solution.seconds, "%.3f"),
   };
   for (const Makespan& one : solution.makespans) {
     row.push_back(std::to_string(one.length));

@@ -10,6 +10,13 @@
 
 namespace weftc {
 
+/// A number by a pattern of printf.
+inline std::string fixed(double value, const char* pattern) {
+  char text[40];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
 /// A table's cells, row by row.
 using TableRows = std::vector<std::vector<std::string>>;
 

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cmath>
 
-#include "backend/render.h"
 #include "cli/layers.h"
 #include "cli/page.h"
 #include "cli/table.h"
@@ -29,12 +28,6 @@ struct PageBox {
   int count = 1;
   std::vector<std::string> names;
 };
-
-std::string fixed(double value, const char* pattern) {
-  char text[40];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
 
 std::string percent(double part, double whole) { return fixed(whole > 0 ? 100 * part / whole : 0, "%.1f %%"); }
 
@@ -78,7 +71,7 @@ class Page {
       add_steps();
     }
     add_notes();
-    return render_file("timeline.html", params_);
+    return render_page("timeline.html", std::move(params_));
   }
 
  private:

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/render.h"
 #include "cli/page.h"
+#include "cli/table.h"
 #include "ir/base/text.h"
 
 namespace weftc {
@@ -17,12 +17,6 @@ constexpr double kWidth = 1000, kHeight = 220, kLeft = 64, kTop = 12;
 constexpr size_t kMostPoints = 500;
 constexpr size_t kColors = 6;  // as the template has them
 constexpr int kTicks = 5;
-
-std::string decimals(double value, const char* pattern) {
-  char text[40];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
 
 /// From the lowest to the highest of some numbers.
 struct Range {
@@ -93,9 +87,7 @@ class Chart {
  private:
   double x(double step) const { return kLeft + steps_.part(step, kWidth - kLeft); }
   double y(double value) const { return kTop + kHeight - values_.part(value, kHeight); }
-  std::string at(double step, double value) const {
-    return decimals(x(step), "%.1f") + "," + decimals(y(value), "%.1f");
-  }
+  std::string at(double step, double value) const { return fixed(x(step), "%.1f") + "," + fixed(y(value), "%.1f"); }
 
   void add_grid() {
     const double step = values_.high > values_.low ? round_step((values_.high - values_.low) / kTicks) : 0;
@@ -103,7 +95,7 @@ class Chart {
     for (int i = 0; first + i * step <= values_.high + step * 1e-9; ++i) {
       const double value = std::fabs(first + i * step) < step * 1e-9 ? 0 : first + i * step;
       Params tick;
-      tick.set("y", decimals(y(value), "%.1f")).set("label", figure_text(value));
+      tick.set("y", fixed(y(value), "%.1f")).set("label", figure_text(value));
       params_.list("grid").push_back(std::move(tick));
       if (step == 0) break;
     }
@@ -113,7 +105,7 @@ class Chart {
     const double step = std::max(1.0, round_step(std::max(1.0, (steps_.high - steps_.low) / kTicks)));
     for (double at = std::ceil(steps_.low / step) * step; at <= steps_.high; at += step) {
       Params tick;
-      tick.set("x", decimals(x(at), "%.1f")).set("label", decimals(at, "%.0f"));
+      tick.set("x", fixed(x(at), "%.1f")).set("label", fixed(at, "%.0f"));
       params_.list("columns").push_back(std::move(tick));
     }
   }
@@ -140,10 +132,10 @@ class Chart {
 
   void add_dot(const Curve& curve, const Mean& mean) {
     Params dot;
-    dot.set("x", decimals(x(mean.step), "%.1f")).set("y", decimals(y(mean.value), "%.1f"));
+    dot.set("x", fixed(x(mean.step), "%.1f")).set("y", fixed(y(mean.value), "%.1f"));
     dot.set("color", std::to_string(curve.color % kColors));
-    dot.set("tip", html_text(format("{} {} at step {}", name_of(curve), figure_text(mean.value),
-                                    decimals(mean.step, "%.0f"))));
+    dot.set("tip",
+            html_text(format("{} {} at step {}", name_of(curve), figure_text(mean.value), fixed(mean.step, "%.0f"))));
     params_.list("dots").push_back(std::move(dot));
   }
 
@@ -176,14 +168,14 @@ Params row_of(const TrainingLog& log, const Series& series) {
   Params row;
   row.set("run", html_text(log.name)).set("name", html_text(series.name));
   row.set("first", figure_text(series.points.front().value)).set("last", figure_text(series.points.back().value));
-  row.set("lowest", figure_text(series.lowest().value)).set("lowest_at", decimals(series.lowest().step, "%.0f"));
-  row.set("highest", figure_text(series.highest().value)).set("highest_at", decimals(series.highest().step, "%.0f"));
+  row.set("lowest", figure_text(series.lowest().value)).set("lowest_at", fixed(series.lowest().step, "%.0f"));
+  row.set("highest", figure_text(series.highest().value)).set("highest_at", fixed(series.highest().step, "%.0f"));
   return row;
 }
 
 }  // namespace
 
-std::string figure_text(double value) { return decimals(value, "%.4g"); }
+std::string figure_text(double value) { return fixed(value, "%.4g"); }
 
 std::string training_log_page(const std::vector<TrainingLog>& logs) {
   Params params;
@@ -199,7 +191,7 @@ std::string training_log_page(const std::vector<TrainingLog>& logs) {
   params.set("title", html_text(join(names, ", ")));
   for (auto& [figure, curves] : curves_of(logs))
     params.list("charts").push_back(Chart(figure, std::move(curves)).run());
-  return render_file("training_log.html", params);
+  return render_page("training_log.html", std::move(params));
 }
 
 }  // namespace weftc

@@ -1,0 +1,32 @@
+// In which order the ranks of a pipeline run its blocks: the tables of the literature, made for the stages at hand.
+//
+//   1f1b, stages a and b on two devices, three micro-batches; capital letters are backward passes
+//     device of a   a0 a1 A0 a2 A1 A2
+//     device of b   b0 B0 b1 B1 b2 B2
+#pragma once
+#include <string_view>
+
+#include "passes/pipelining/placements.h"
+
+namespace weftc {
+
+enum class PipelineOrder { GPipe, OneFOneB, Interleaved, ZbH1, ZbV, Chimera, DualPipe };
+constexpr PipelineOrder kPipelineOrders[] = {
+    PipelineOrder::GPipe, PipelineOrder::OneFOneB, PipelineOrder::Interleaved, PipelineOrder::ZbH1,
+    PipelineOrder::ZbV,   PipelineOrder::Chimera,  PipelineOrder::DualPipe};
+/// As users write it: "1f1b".
+std::string_view name_of(PipelineOrder order);
+
+/// One list for all devices; each runs the turns of its own blocks in this order. Every turn is there once, the
+/// micro-batches of a block ascend, and a turn is behind those of the same micro-batch that its block is after: run one
+/// by one, the list is correct as well.
+struct OrderedTurns {
+  std::vector<PipelineTurn> turns;
+  std::string refusal;  // why there is no such order of these stages, and what would fit; "" if there is one
+};
+
+/// The order of that name. Times and limits of the problem do not matter, since these are tables for unit times.
+OrderedTurns named_order(const StagedPipeline& pipeline, PipelineOrder order, int micro_batches,
+                         const StageName& name = number_of_stage);
+
+}  // namespace weftc

@@ -1,5 +1,6 @@
 // Names with `{l}` variables and `*`, as schedules write them for many names at once.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,21 +13,31 @@ using Bindings = std::map<std::string, std::string>;
 /// `text` with the bound variables replaced.
 std::string substitute(const std::string& text, const Bindings& bindings);
 
-/// A name where `{l}` stands for one component without '.' and '/', `*` for anything.
+/// A name where `{l}` stands for one component without '.' and '/', `{0..5}` for one of these numbers, `*` for
+/// anything. A dot of a pattern is a slash too, as exporters write it, and a name may begin with a slash that the
+/// pattern leaves out.
 class NamePattern {
  public:
   explicit NamePattern(const std::string& text);
   /// What the variables are where it matches a name. `substitute` puts the texts of its stars in place of the stars of
   /// another text, in order.
   std::optional<Bindings> match(const std::string& name) const;
-  /// What every name begins with that it matches.
+  /// What every name begins with that it matches, perhaps behind a slash.
   std::string start() const;
+  /// True where it has a `{l}`.
+  bool has_variables() const;
 
  private:
   struct Piece {
-    enum class Kind { Literal, Variable, Any } kind;
-    std::string text;  // of a star: its number
+    enum class Kind { Literal, Variable, Any, Range } kind;
+    std::string text;  // of a star or a range: its number
+    int64_t first = 0, last = 0;
+    /// As the pattern has it.
+    std::string unbound() const;
   };
+  static std::optional<Piece> range_of(const std::string& text);
+  bool match_literal(size_t piece, const std::string& name, size_t at, Bindings& bound) const;
+  bool match_range(size_t piece, const std::string& name, size_t at, Bindings& bound) const;
   static std::vector<Piece> pieces_of(const std::string& text);
   friend std::string substitute(const std::string& text, const Bindings& bindings);
   bool match(size_t piece, const std::string& name, size_t at, Bindings& bound) const;

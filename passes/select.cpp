@@ -156,18 +156,20 @@ std::vector<ValueId> SelectableNames::weights(const std::string& name) const {
 template <class Found>
 void SelectableNames::for_each_match(const std::string& pattern, const Found& found) const {
   const NamePattern names(pattern);
-  const std::string start = names.start();
-  for (auto at = bearers_.lower_bound(start); at != bearers_.end() && at->first.starts_with(start); ++at) {
-    std::optional<Bindings> bound = names.match(at->first);
-    if (!bound || !is_borne(*at)) continue;
-    forget_stars(*bound);
-    found(at->first, std::move(*bound));
-  }
+  std::vector<std::string> starts{names.start()};
+  if (!starts[0].empty() && starts[0][0] != '/') starts.push_back("/" + starts[0]);
+  for (const std::string& start : starts)
+    for (auto at = bearers_.lower_bound(start); at != bearers_.end() && at->first.starts_with(start); ++at) {
+      std::optional<Bindings> bound = names.match(at->first);
+      if (!bound || !is_borne(*at)) continue;
+      forget_stars(*bound);
+      found(at->first, std::move(*bound));
+    }
 }
 
 std::vector<Bindings> SelectableNames::bindings(const std::vector<Selector>& selectors) const {
   const auto first = std::find_if(selectors.begin(), selectors.end(),
-                                  [](const Selector& s) { return s.text.find('{') != std::string::npos; });
+                                  [](const Selector& s) { return NamePattern(s.text).has_variables(); });
   if (first == selectors.end()) return {{}};
   std::vector<Bindings> found;
   for_each_match(first->text, [&](const std::string&, Bindings bound) { found.push_back(std::move(bound)); });

@@ -329,8 +329,8 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
     field("weft::Bound", "Bounds", bounds);
     if (plan_.buffer(port.buffer).storage.by_bounds) fields.push_back(".by_bounds = true");
     for (const StateSlot& state : plan_.states)
-      if (&ports == &plan_.inputs && state.initial && state.input == port.name)
-        fields.push_back(".initial = " + std::to_string(plan_.weight(state.initial).offset));
+      if (&ports == &plan_.inputs && state.initial && state.buffer == port.buffer)
+        fields.push_back(".initial = " + std::to_string(image_place(plan_, program, plan_.weight(state.initial))));
     for (int64_t d : port.type.dims()) dims.push_back(std::to_string(d));
     lines.push_back("{" + string_literal(port.name) + ", {" + join(dims, ", ") + "}, " +
                     names_.buffers[port.buffer.index] + (fields.empty() ? "" : ", {" + join(fields, ", ") + "}") +

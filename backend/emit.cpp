@@ -159,8 +159,10 @@ class Emitter {
     params.lists["kernels"] = line_items(kernel_lines());
     params.lists["programs"] = std::move(programs);
     std::vector<std::string> states;
+    std::set<std::string> names;  // of states that are read in several places there are several
     for (const StateSlot& s : plan_.states)
-      states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
+      if (names.insert(s.input).second)
+        states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
     params.set("states", join(states, ", "));
     params.set("end_tokens", plan_.generation ? numbers_text(plan_.generation->end) : "");
     params.set("generation", plan_.generation ? generation_rows(*plan_.generation) : "");
@@ -227,7 +229,7 @@ class Emitter {
     const bool single = plan_.blocks.size() == 1 && plan_.micro_batches == 1;
     for (size_t b = 0; b < plan_.blocks.size(); ++b) {
       if (!holds(plan_, program, plan_.blocks[b].place)) continue;
-      const std::string mb = plan_.training ? ")" : ", [[maybe_unused]] int mb)";
+      const std::string mb = has_order() ? ", [[maybe_unused]] int mb)" : ")";
       const std::string head = single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r" + mb;
       params.list("blocks")
           .emplace_back()
@@ -235,16 +237,43 @@ class Emitter {
           .set("body", joined_lines(steps.block(plan_.blocks[b], layers)));
     }
     for (const OrderedBlock& turn : plan_.order)
-      if (!single && !plan_.training && holds(plan_, program, plan_.blocks[static_cast<size_t>(turn.block)].place))
-        order.push_back("{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) + "},");
-    params.set("order", join(order, "\n"));
-    params.set("phases", plan_.training && !single ? phases() : "");
+      if (has_order() && holds(plan_, program, plan_.blocks[static_cast<size_t>(turn.block)].place))
+        order.push_back(turn_row(turn));
+    params.set("order", wrapped_rows(order));
+    params.set("trains", plan_.training ? "yes" : "");
+    params.set("order_says", plan_.training ? ", and whether an evaluation has them" : "");
+    params.set("order_if", plan_.training ? "\n    if (turn.is_evaluated || !r.evaluates())" : "");
+    params.set("phases", plan_.training && !single && !has_order() ? phases() : "");
     params.set("inputs", declarations.ports(program, plan_.inputs, "Input", layouts));
     params.set("outputs", declarations.ports(program, plan_.outputs, "Output", layouts));
     if (const std::string slots = declarations.length_slots(program); !slots.empty())
       layouts.push_back("constexpr weft::LengthSlot kLengthSlots[] = {" + slots + "};");
     params.lists["layouts"] = line_items(layouts);
     return params;
+  }
+
+  /// Rows of a table, several a line.
+  static std::string wrapped_rows(const std::vector<std::string>& rows) {
+    constexpr size_t kWidth = 110;
+    std::string text;
+    size_t line = 0;
+    for (const std::string& row : rows) {
+      const bool fits = line > 0 && line + 1 + row.size() <= kWidth;
+      text += line == 0 ? "" : fits ? " " : "\n";
+      line = (fits ? line + 1 : 0) + row.size();
+      text += row;
+    }
+    return text;
+  }
+
+  /// True where blocks run in the order of a table.
+  bool has_order() const { return plan_.has_stages && (plan_.blocks.size() > 1 || plan_.micro_batches > 1); }
+
+  /// Block, micro-batch, and of a training whether an evaluation has it too.
+  std::string turn_row(const OrderedBlock& turn) const {
+    const bool is_evaluated = plan_.blocks[static_cast<size_t>(turn.block)].phase == Phase::Forward;
+    return "{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) +
+           (plan_.training && is_evaluated ? ", true" : "") + "},";
   }
 
   /// Calls of the blocks of a training, of which an evaluation is the first.

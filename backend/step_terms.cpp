@@ -54,16 +54,17 @@ StepTerms::SignalCall StepTerms::of_rank(const std::string& call) const {
 }
 
 // A wait with a lag means an iteration that is `lag` before this one; the first `lag` iterations have none to
-// wait for.
+// wait for. In an evaluation nothing raises what blocks of the training do.
 StepTerms::Lines StepTerms::waits(const Step& s, const SignalCall& wait_for) const {
   Lines lines;
   for (const Wait& wait : s.waits) {
     const TimeLoop* time = times_.empty() || wait.per == Per::Once ? nullptr
                            : wait.per == Per::MicroBatch           ? &times_.front()
                                                                    : &times_.back();
-    const bool late = wait.lag && time;
-    lines.push_back(wait_for(wait.signal, index(wait.signal, wait.per, wait.lag),
-                             late ? time->variable + " >= " + std::to_string(wait.lag) : ""));
+    std::vector<std::string> conditions;
+    if (wait.lag && time) conditions.push_back(time->variable + " >= " + std::to_string(wait.lag));
+    if (wait.trains) conditions.push_back("!r.evaluates()");
+    lines.push_back(wait_for(wait.signal, index(wait.signal, wait.per, wait.lag), join(conditions, " && ")));
   }
   return lines;
 }

@@ -80,7 +80,8 @@ class StepTerms {
   ProgramNames names_;
   const std::vector<KernelText>& kernels_;
   Diags& diags_;
-  bool in_layers_ = false;  // names are those of all layers
+  bool in_layers_ = false;   // names are those of all layers
+  bool in_forward_ = false;  // of a training: in a block of its forward pass
   std::vector<TimeLoop> times_;
   int loops_ = 0;                             // Loops around the statement
   const LoopStep* shared_ = nullptr;          // the Loop around it whose rows threads share

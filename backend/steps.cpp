@@ -45,6 +45,7 @@ std::vector<std::string> StepText::lines(const Step& step) {
 
 std::vector<std::string> StepText::block(const Block& block, const ProgramLayers& layers) {
   begin_block();
+  in_forward_ = block.phase == Phase::Forward;
   names_ = layers.names;
   Lines lines;
   const auto add_steps = [&](size_t from, size_t end) {
@@ -103,8 +104,10 @@ StepText::Lines StepText::leaf(const Step& s) {
   if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return collective(s, *what);
   if (const auto* what = std::get_if<SendStep>(&s.what)) {
     const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];
-    return {"r.send(" + names_.transfers[static_cast<size_t>(what->transfer)] + kComma + mb + kComma +
-            handle(table.from) + ");"};
+    // An evaluation leaves out who receives it.
+    const bool trains = plan_.has_stages && plan_.training && in_forward_ && s.phase != Phase::Forward;
+    return {(trains ? "if (!r.evaluates()) r.send(" : "r.send(") +
+            names_.transfers[static_cast<size_t>(what->transfer)] + kComma + mb + kComma + handle(table.from) + ");"};
   }
   if (const auto* what = std::get_if<RecvStep>(&s.what)) {
     const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];

@@ -113,8 +113,7 @@ bool bind_trained_states(ImportState& state, const WrittenStep& step, const Loc&
 
 /// Sections of a schedule that do not know of a training's states yet.
 bool goes_with_training(const Schedule& schedule, Diags& diags) {
-  const std::pair<const char*, bool> others[] = {{"pipeline:", schedule.pipeline.has_value()},
-                                                 {"generate:", schedule.generate.has_value()},
+  const std::pair<const char*, bool> others[] = {{"generate:", schedule.generate.has_value()},
                                                  {"state:", !schedule.states.empty()},
                                                  {"view: per-rank", schedule.per_rank}};
   for (const auto& [name, is_there] : others)

@@ -58,7 +58,7 @@ static std::string unique_name(const std::unordered_map<std::string, uint32_t>& 
 
 NewOp copy_of(const Op& op) {
   return {op.kind,    {},           {}, op.attrs, {},      op.place,    op.name,
-          op.origins, op.transform, {}, op.stage, op.port, op.mechanism};
+          op.origins, op.transform, {}, op.block, op.port, op.mechanism};
 }
 
 OpId Graph::add(NewOp made, OpId before) {
@@ -73,7 +73,7 @@ OpId Graph::add(NewOp made, OpId before) {
         std::move(made.name),
         std::move(made.origins),
         made.transform,
-        made.stage,
+        made.block,
         made.port,
         made.mechanism};
   std::sort(op.origins.begin(), op.origins.end());

@@ -45,7 +45,7 @@ struct Op {
   std::string name;               // unique in the module: the ONNX node's, NODE.sum, or what a transform made
   std::vector<OriginId> origins;  // sorted
   TransformId transform;          // the schedule entry that made or moved it
-  std::optional<int> stage = {};  // which stage of the pipeline runs it
+  std::optional<int> block = {};  // which block of the pipeline runs it
   std::optional<int> port = {};   // of an Input: which input of the model it loads, perhaps beside other copies
   Mechanism mechanism = Mechanism::Streams;  // of a Chunk, or a collective
 
@@ -93,7 +93,7 @@ struct NewOp {
   std::vector<OriginId> origins;
   TransformId transform;
   std::vector<std::string> result_names;
-  std::optional<int> stage = {};
+  std::optional<int> block = {};
   std::optional<int> port = {};
   Mechanism mechanism = Mechanism::Streams;
 };
@@ -128,7 +128,7 @@ class Graph {
   void set_output(size_t output, ValueId value);
   /// Other outputs in place of all that there are.
   void set_outputs(std::vector<Output> outputs);
-  /// For attributes, place, origins, transform, stage, port, regions; never change kind, name, inputs or outputs so.
+  /// For attributes, place, origins, transform, block, port, regions; never change kind, name, inputs or outputs so.
   Op& edit(OpId op) { return ops_[op.index].op; }
 
   const Op& op(OpId id) const { return ops_[id.index].op; }

@@ -52,13 +52,24 @@ struct State {
   std::string of = {};      // what an optimizer keeps: the state of the parameter that it is about
 };
 
-/// The order in which (stage, micro-batch) pairs run; each op carries the number of its stage.
+/// When a block of a pipeline runs: for each micro-batch, or once in front of all of them or behind them.
+enum class Turn : uint8_t { Before, MicroBatch, Behind };
+
+/// The order in which blocks run micro-batches; each op carries the number of its block. A stage is one block, and in a
+/// training one for each phase, and for what runs once.
 struct Pipeline {
+  struct Block {
+    std::string name;
+    int stage = 0;  // as the schedule lists them
+    Phase phase = Phase::Forward;
+    Turn turn = Turn::MicroBatch;
+    bool of_weights = false;  // of a backward pass: only what no other stage waits for
+  };
   struct Entry {
-    int stage;
+    int block;
     int micro_batch;
   };
-  std::vector<std::string> stages;
+  std::vector<Block> blocks;  // those that run once in this order
   int micro_batches = 1;
   std::vector<Entry> order;  // one list for all ranks; each runs the entries of its places
   Loc loc;                   // of the order in the schedule

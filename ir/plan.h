@@ -161,6 +161,7 @@ struct Wait {
   int lag = 0;  // as many chunks or micro-batches earlier; nothing to wait for where there is none
   Reason reason = Reason::Data;
   bool in_kernel = false;
+  bool trains = false;  // of a pipeline: not in an evaluation, which leaves out the block that raises it
 };
 struct Raise {
   SignalId signal;
@@ -272,12 +273,13 @@ struct TransferTable {
   std::vector<Message> messages;
 };
 
-/// The ops of one place with one stage or phase, emitted as one function.
+/// The ops of one place with one stage and phase, emitted as one function.
 struct Block {
   std::string name;  // "run" when it is the only one
   PlaceId place;
   std::vector<Step> steps;
-  bool at_end = false;  // runs once, behind the last micro-batch: no stage, but copies of states
+  Turn turn = Turn::MicroBatch;
+  Phase phase = Phase::Forward;  // of a training
 };
 struct OrderedBlock {
   int block;
@@ -357,6 +359,7 @@ struct Plan {
   std::optional<Generation> generation;
   std::optional<Training> training;
   int micro_batches = 1;
+  bool has_stages = false;  // of a pipeline: blocks have an order of their own, which `order` is
   int64_t seed = 0;
   bool per_rank = false;
   bool unrolls_layers = false;  // the text of a program has no loops over layers

@@ -26,4 +26,19 @@ std::optional<DType> parse_precision(std::string_view name) {
   return {};
 }
 
+std::vector<PlaceRequest> places_of(const Schedule& schedule) {
+  if (!schedule.places.empty()) return schedule.places;
+  std::vector<PlaceRequest> places;
+  int next = 0;
+  const auto add = [&](const std::string& name, const Loc& loc) {
+    PlaceRequest& place = places.emplace_back(PlaceRequest{name, {}, schedule.mesh, loc});
+    for (const int end = next + mesh_size(schedule.mesh); next < end; ++next) place.ranks.push_back(next);
+  };
+  if (schedule.pipeline)
+    for (const StageRequest& stage : schedule.pipeline->stages)
+      if (stage.place.empty()) add(stage.name, stage.loc);
+  if (places.empty()) add("all", {});
+  return places;
+}
+
 }  // namespace weftc

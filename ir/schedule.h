@@ -11,6 +11,7 @@
 #include "ir/generation.h"
 #include "ir/layout.h"
 #include "ir/mechanism.h"
+#include "ir/pipeline_order.h"
 
 namespace weftc {
 
@@ -80,20 +81,31 @@ struct PlaceRequest {
 
 struct StageRequest {
   std::string name;
-  std::string place;
+  std::string place;  // empty: one of its own, of its name, on ranks of its own
   std::vector<Selector> nodes;
   Loc loc;
+  bool has_rest = false;  // the nodes that no other stage lists
 };
 struct OrderEntry {
   std::string stage;
   int micro_batch;
   Loc loc;
 };
+/// `order: {search: ...}`.
+struct SearchRequest {
+  int periods = 1;                // micro-batches that a period may have, at most
+  std::optional<int64_t> memory;  // bytes of a rank for what lies between blocks
+  int seconds = 0;                // of a core, about; 0: a few
+};
 struct PipelineRequest {
-  enum class Order { GPipe, OneFOneB, Search, Table };
+  enum class Order { Named, Search, Table };
   std::vector<StageRequest> stages;
+  bool cuts = false;  // the number of stages is given alone: nodes go into them by the time that they take
   int micro_batches = 1;
-  Order order = Order::GPipe;
+  Order order = Order::Named;
+  PipelineOrder named = PipelineOrder::GPipe;
+  SearchRequest search;
+  bool splits_backward = false;  // gradients of weights are a block of their own
   std::vector<OrderEntry> table;
   Loc loc;
   Loc micro_batches_loc, order_loc;  // where these stand; without `order:`, that of the pipeline
@@ -235,5 +247,11 @@ struct Schedule {
   Loc memory_loc;
   Aliases aliases;  // from the model's metadata, not from the YAML
 };
+
+/// The places of the schedule: those that it lists; or those that the stages of its pipeline have of their own, each
+/// with the mesh and the next ranks; or one, "all", with the mesh.
+std::vector<PlaceRequest> places_of(const Schedule& schedule);
+/// The name of the place at which a stage runs.
+inline const std::string& place_of(const StageRequest& stage) { return stage.place.empty() ? stage.name : stage.place; }
 
 }  // namespace weftc

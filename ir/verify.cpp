@@ -135,12 +135,12 @@ void Verifier::lengths(const Graph& graph, const std::vector<int>& position) {
   }
 }
 
-/// Ids of places, stages, origins, transforms and constants exist; attributes are sorted by name.
+/// Ids of places, blocks, origins, transforms and constants exist; attributes are sorted by name.
 void Verifier::numbers(const Op& op) {
   if (op.place && op.place.index >= module_.places.size()) findings_.add(op, "its place does not exist");
-  const size_t stages = module_.pipeline ? module_.pipeline->stages.size() : 0;
-  if (op.stage && (*op.stage < 0 || static_cast<size_t>(*op.stage) >= stages))
-    findings_.add(op, "its stage does not exist");
+  const size_t blocks = module_.pipeline ? module_.pipeline->blocks.size() : 0;
+  if (op.block && (*op.block < 0 || static_cast<size_t>(*op.block) >= blocks))
+    findings_.add(op, "its block does not exist");
   if (op.port && op.kind != OpKind::Input) findings_.add(op, "has a port and is no input");
   const bool may_be_beside = op.kind == OpKind::Fused || category(op) == Category::Collective;
   if (op.mechanism != Mechanism::Streams && op.kind != OpKind::Chunk &&

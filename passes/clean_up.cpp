@@ -84,7 +84,7 @@ std::string op_key(const Module& module, const Graph& graph, const Op& op) {
   std::string key = std::to_string(static_cast<int>(op.kind)) + "@" + std::to_string(op.place.index) + "(";
   for (ValueId v : op.inputs) key += std::to_string(v.index) + ",";
   for (const Attr& attr : op.attrs) append_attr(key, module, attr);
-  if (op.stage) key += "stage " + std::to_string(*op.stage) + ";";
+  if (op.block) key += "block " + std::to_string(*op.block) + ";";
   if (module.is_late(op)) key += "late;";
   for (ValueId v : op.outputs) append_type(key, graph.type(v)), key += '|';
   return key;

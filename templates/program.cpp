@@ -81,15 +81,18 @@ void $block.head {
 
 //@ end
 //@ if program.order
-// Blocks and micro-batches, in order.
+// Blocks and micro-batches, in order$program.order_says.
 constexpr struct {
   void (*block)(weft::Rank&, int);
   int micro_batch;
+//@ if program.trains
+  bool is_evaluated = false;
+//@ end
 } kOrder[] = {
     $program.order
 };
 void run(weft::Rank& r) {
-  for (const auto& turn : kOrder) turn.block(r, turn.micro_batch);
+  for (const auto& turn : kOrder)$program.order_if turn.block(r, turn.micro_batch);
 }
 
 //@ end

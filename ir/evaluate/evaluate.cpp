@@ -45,7 +45,7 @@ static bool bind_module_inputs(const Module& module, const std::vector<Tensor>& 
   for (size_t p = 0; p < ports.size(); ++p) {
     const size_t i = ports[p];
     const ValueId value = graph.inputs()[p];
-    const Mesh mesh = module.mesh(graph, graph.producer_op(value).place);
+    const Mesh mesh = module.mesh(graph, place_of(graph, value));
     const std::string wrong = check_input(inputs[i], graph.type(value), mesh);
     if (!wrong.empty()) return error = format("input '{}' {}", graph.value(value).name, wrong), false;
     const Shape& shape = graph.type(value).shape;

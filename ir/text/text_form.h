@@ -5,7 +5,8 @@
 //   length seq <= 64
 //   state "past" -> "present"
 //   generate {logits = "logits", past = "past", room = 64, tokens = "ids"}
-//   pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
+//   pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]    of a training also ["a_update" stage 0
+//                                                                              update behind], or `before`
 //   constant #0 "w" f32[64, 2] = ...
 //   graph {
 //     %x = Input() : f32[2, 64] @all
@@ -16,9 +17,9 @@
 //   origin 0 "h/MatMul" "MatMul" 17                        then `backward` or `update`, of a training
 //   transform 0 "fuse into h" at "s.yaml":12:3
 //
-// An op is: results = Record(operands, _ for none) {attributes} : a type for each result @place stage N port N
+// An op is: results = Record(operands, _ for none) {attributes} : a type for each result @place block N port N
 // mechanism WORD "name" from origins by transform {region} {region}. What has its default is left out: a name equal to
-// the first result's, no place, no stage, no port (of an Input), mechanism streams (of a Chunk), no origins. A region
+// the first result's, no place, no block, no port (of an Input), mechanism streams (of a Chunk), no origins. A region
 // may begin with its time axes, `time {t: 4}`. Names of other than A-Za-z0-9_./:- are quoted. An extent of
 // run-time length is `seq * 2<=128`: the length, of the named ones, and its bound. Constants, origins and transforms
 // are numbered by their first mention.

@@ -199,15 +199,29 @@ bool TextParser::generation() {
   return module_.generation || fail(at, format("attribute '{}' of a generation is unknown, or of another kind", wrong));
 }
 
-/// Stages by name, the number of micro-batches, the order as pairs (stage, micro-batch).
+Phase TextParser::phase() {
+  if (accept(Kind::Word, "backward")) return Phase::Backward;
+  return accept(Kind::Word, "update") ? Phase::Update : Phase::Forward;
+}
+
+/// Blocks by name, the number of micro-batches, the order as pairs (block, micro-batch).
 bool TextParser::pipeline() {
   Pipeline pipeline;
-  const auto stage = [&] { return text(pipeline.stages.emplace_back()); };
+  const auto block = [&] {
+    Pipeline::Block& made = pipeline.blocks.emplace_back();
+    made.stage = static_cast<int>(pipeline.blocks.size()) - 1;
+    if (!text(made.name) || (accept(Kind::Word, "stage") && !small(made.stage))) return false;
+    made.phase = phase();
+    made.of_weights = accept(Kind::Word, "weights");
+    if (accept(Kind::Word, "before")) made.turn = Turn::Before;
+    if (accept(Kind::Word, "behind")) made.turn = Turn::Behind;
+    return true;
+  };
   const auto entry = [&] {
     Pipeline::Entry& made = pipeline.order.emplace_back();
-    return small(made.stage) && small(made.micro_batch);
+    return small(made.block) && small(made.micro_batch);
   };
-  if (!expect(Kind::Sign, "[") || !list("]", stage) || !expect(Kind::Word, "micro-batches")) return false;
+  if (!expect(Kind::Sign, "[") || !list("]", block) || !expect(Kind::Word, "micro-batches")) return false;
   if (!small(pipeline.micro_batches) || !expect(Kind::Word, "order")) return false;
   if (!expect(Kind::Sign, "[") || !list("]", entry)) return false;
   module_.pipeline = std::move(pipeline);
@@ -282,8 +296,7 @@ bool TextParser::origin() {
   if (number != static_cast<int64_t>(module_.origins.size()))
     return fail(at, format("origins are numbered in order: this is {}", module_.origins.size()));
   origin.index = static_cast<int>(index);
-  if (accept(Kind::Word, "backward")) origin.phase = Phase::Backward;
-  if (accept(Kind::Word, "update")) origin.phase = Phase::Update;
+  origin.phase = phase();
   origin.loc = Loc::in_node(module_.file, origin.name, origin.op_type, origin.index);
   module_.origins.push_back(std::move(origin));
   return true;

@@ -220,7 +220,7 @@ bool TextParser::small_number(int& number) {
   const Token token = lexer_.peek();
   int64_t value = 0;
   if (!integer(value)) return false;
-  if (value < 0 || value > INT32_MAX) return fail(token, "no number of a stage or port");
+  if (value < 0 || value > INT32_MAX) return fail(token, "no number of a block or port");
   number = static_cast<int>(value);
   return true;
 }
@@ -242,7 +242,7 @@ bool TextParser::tail(NewOp& made) {
       if (module_.places[i].name == name.text) made.place = PlaceId{static_cast<uint32_t>(i)};
     if (!made.place) return fail(name, format("there is no place '{}'", printable(name.text)));
   }
-  if (accept(Kind::Word, "stage") && !small_number(made.stage.emplace())) return false;
+  if (accept(Kind::Word, "block") && !small_number(made.block.emplace())) return false;
   if (accept(Kind::Word, "port") && !small_number(made.port.emplace())) return false;
   if (accept(Kind::Word, "mechanism") && !mechanism(made.mechanism)) return false;
   if (lexer_.peek().kind == Kind::Text) made.name = lexer_.take().text;

@@ -34,7 +34,7 @@ class TextParser {
   /// Takes a token of this kind, whatever its text; `what` is for the message.
   bool expect_any(Token::Kind kind, const char* what, Token& token);
   bool integer(int64_t& number);
-  /// An integer from 0 to 2^30: a rank, a stage, a count.
+  /// An integer from 0 to 2^30: a rank, a block, a count.
   bool small(int& number);
   bool text(std::string& into);
   bool real(DType dtype, double& number);
@@ -58,6 +58,7 @@ class TextParser {
   bool training();
   bool primal();
   bool generation();
+  Phase phase();
   bool pipeline();
   bool constant();
   bool constant_elements(Tensor& tensor);

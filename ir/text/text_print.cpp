@@ -19,6 +19,7 @@ namespace {
 
 // Constants of more elements are printed as `...`.
 constexpr int64_t kMostShown = 16;
+constexpr const char* kPhases[] = {"", " backward", " update"};
 
 std::string name_text(std::string_view name) { return is_plain_name(name) ? std::string(name) : quote(name); }
 
@@ -165,11 +166,11 @@ std::string Printer::attrs(const Attrs& attrs) {
   return attrs.empty() ? text : text + "}";
 }
 
-/// Place, stage, port, mechanism, name, origins, transform.
+/// Place, block, port, mechanism, name, origins, transform.
 std::string Printer::tail(const Graph& graph, const Op& op) {
   std::string text;
   if (op.place) text += format(" @{}", name_text(module_.place(op.place).name));
-  if (op.stage) text += format(" stage {}", *op.stage);
+  if (op.block) text += format(" block {}", *op.block);
   if (op.port) text += format(" port {}", *op.port);
   if (op.mechanism != Mechanism::Streams) text += format(" mechanism {}", mechanism_name(op.mechanism));
   if (op.outputs.empty() || op.name != graph.value(op.outputs[0]).name) text += format(" {}", quote(op.name));
@@ -254,9 +255,14 @@ std::string Printer::header() {
 std::string Printer::pipeline() const {
   if (!module_.pipeline) return "";
   const Pipeline& p = *module_.pipeline;
-  const auto entry = [](const Pipeline::Entry& e) { return format("{} {}", e.stage, e.micro_batch); };
-  return format("pipeline {} micro-batches {} order {}\n",
-                list_text(p.stages, [](const std::string& s) { return quote(s); }), p.micro_batches,
+  const auto block = [&, number = 0](const Pipeline::Block& b) mutable {
+    static constexpr const char* kTurns[] = {" before", "", " behind"};
+    const std::string stage = b.stage == number++ ? "" : format(" stage {}", b.stage);
+    return quote(b.name) + stage + kPhases[static_cast<int>(b.phase)] + (b.of_weights ? " weights" : "") +
+           kTurns[static_cast<int>(b.turn)];
+  };
+  const auto entry = [](const Pipeline::Entry& e) { return format("{} {}", e.block, e.micro_batch); };
+  return format("pipeline {} micro-batches {} order {}\n", list_text(p.blocks, block), p.micro_batches,
                 list_text(p.order, entry));
 }
 
@@ -284,7 +290,6 @@ std::string Printer::footer() const {
   int number = 0;
   for (uint32_t index : origins_.order()) {
     const Origin& origin = module_.origins[index];
-    static constexpr const char* kPhases[] = {"", " backward", " update"};
     text += format("origin {} {} {} {}{}\n", number++, quote(origin.name), quote(origin.op_type), origin.index,
                    kPhases[static_cast<int>(origin.phase)]);
   }

@@ -347,6 +347,16 @@ int64_t moved_weight_bytes(const Kernel& kernel) {
   return bytes;
 }
 
+double seconds_alone(const Module& module, const Graph& graph, const Op& op, const Ceilings& ceilings) {
+  if (category(op) == Category::View || !op.regions.empty()) return 0;
+  Work work;
+  count_operations(OpView(module, graph, op), {}, ceilings.function, work);
+  for (const ValueId v : op.inputs)
+    if (v) work.bytes += local_bytes(graph.type(v), {});
+  for (const ValueId v : op.outputs) work.bytes += local_bytes(graph.type(v), {});
+  return cost_of(work, ceilings).seconds;
+}
+
 double contraction_operations(const Module& module, const Kernel& kernel) {
   double operations = 0;
   for (OpId id = kernel.body.first(); id; id = kernel.body.next(id)) {

@@ -49,6 +49,9 @@ struct StepCost {
 };
 StepCost cost_of(const Work& work, const Ceilings& ceilings);
 
+/// What an op takes on one rank by itself: its operations, or reading its operands and writing its results. Nothing for
+/// a view, and for ops that hold others.
+double seconds_alone(const Module& module, const Graph& graph, const Op& op, const Ceilings& ceilings);
 /// Operations of the products and convolutions of one launch; a multiplication with its addition is two.
 double contraction_operations(const Module& module, const Kernel& kernel);
 /// Bytes that one launch brings from a table that it only looks up in, if the table lies so; nothing where the kernel

@@ -124,7 +124,7 @@ bool is_worth_it(const Graph& graph, const LateDivision& found) {
 /// What belongs to one kernel at most, by the schedule.
 bool is_of_one_step(const Graph& graph, const LateDivision& found) {
   const Op &product = graph.op(found.product), &division = graph.op(found.division);
-  return product.place == division.place && product.stage == division.stage && !product.transform &&
+  return product.place == division.place && product.block == division.block && !product.transform &&
          !division.transform;
 }
 

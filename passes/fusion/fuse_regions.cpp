@@ -10,6 +10,7 @@
 
 #include "ir/base/check.h"
 #include "ir/base/contains.h"
+#include "ir/local_op.h"
 #include "ir/named_lengths.h"
 #include "passes/fusion/fusion_groups.h"
 #include "passes/passes.h"
@@ -197,7 +198,7 @@ class KernelOutliner {
                                     {old.type},
                                     {},
                                     {},
-                                    op(old.producer).place,
+                                    place_of(made_, now_.at(value)),  // regions have moved there
                                     old.name,
                                     op(old.producer).origins,
                                     {},
@@ -269,7 +270,7 @@ class KernelOutliner {
                  "kernel '" + made.name + "' stands before its operand '" + graph_.value(v).name + "'");
       made.inputs.push_back(now_.at(v));
     }
-    made.stage = root.stage;
+    made.block = root.block;
     std::vector<ValueId> results;
     for (OpId id : group.members) {
       join_origins(made.origins, op(id).origins);

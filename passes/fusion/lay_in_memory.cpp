@@ -31,7 +31,7 @@ ValueId add_copy(Graph& graph, ValueId v, OpId reader = {}) {
   made.name = graph.value(v).name + ".copy";
   made.port = {};
   made.mechanism = Mechanism::Streams;
-  if (!made.stage && reader) made.stage = graph.op(reader).stage;
+  if (!made.block && reader) made.block = graph.op(reader).block;
   return graph.result(graph.add(std::move(made), graph.next(graph.producer(v))));
 }
 

@@ -6,7 +6,7 @@
 namespace weftc {
 
 LoopShape loop_shape(const TensorType& type, const Op& op) {
-  LoopShape loop{op.place, op.stage.value_or(0), type.shape, {}};
+  LoopShape loop{op.place, op.block.value_or(0), type.shape, {}};
   for (int a = 0; a < type.layout.size(); ++a)
     if (type.layout[a].is(AxisState::Kind::S)) loop.slices.push_back({a, type.layout[a]});
   return loop;

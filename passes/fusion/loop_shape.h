@@ -10,10 +10,10 @@
 
 namespace weftc {
 
-/// The ranks and the stage that run an op, the extents of its loops and how the mesh axes slice them.
+/// The ranks and the block that run an op, the extents of its loops and how the mesh axes slice them.
 struct LoopShape {
   PlaceId place;
-  int stage;
+  int block;
   Shape shape;                                    // global extents
   std::vector<std::pair<int, AxisState>> slices;  // (mesh axis, S state); R and P change no loop and are left out
   bool operator==(const LoopShape&) const = default;

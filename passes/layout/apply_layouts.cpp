@@ -470,7 +470,7 @@ void apply_layouts(Module& module, const Env& env) {
   store_sliced_sources(module, module.graph);
   store_sliced_states(module, requests);
   match_state_outputs(module);
-  if (module.pipeline) give_reshards_stages(module);
+  if (module.pipeline) give_reshards_blocks(module);
 }
 
 }  // namespace weftc

@@ -44,6 +44,39 @@ int find_axis(const Mesh& mesh, const std::string& name) {
   return -1;
 }
 
+/// The copies of an input or a constant that other places load.
+std::vector<ValueId> copies_of(const Graph& graph, ValueId value) {
+  const Op& op = graph.producer_op(value);
+  std::vector<ValueId> copies;
+  if (op.kind != OpKind::Input && op.kind != OpKind::Constant) return copies;
+  for (OpId id : graph.order()) {
+    const Op& other = graph.op(id);
+    if (other.kind != op.kind || other.outputs[0] == value) continue;
+    const bool is_copy = op.kind == OpKind::Input
+                             ? op.port && other.port == op.port
+                             : other.attrs == op.attrs && other.name.starts_with(graph.value(value).name + ".to.");
+    if (is_copy) copies.push_back(other.outputs[0]);
+  }
+  return copies;
+}
+
+/// Where a place has the axes that an entry names, its copy of an input or a constant lies as the entry says, too.
+void bind_copies(const Module& module, const Graph& graph, LayoutRequests& requests) {
+  if (module.places.size() == 1) return;
+  const auto bind_all = [&](std::map<ValueId, LayoutRequest>& of) {
+    for (const auto& [value, request] : std::map(of))
+      for (const ValueId copy : copies_of(graph, value)) {
+        const Mesh mesh = module.mesh(graph, graph.producer_op(copy).place);
+        const bool has_axes = std::ranges::all_of(*request.axes, [&](const AxisRequest& axis) {
+          return std::ranges::all_of(axis.axes, [&](const std::string& name) { return find_axis(mesh, name) >= 0; });
+        });
+        if (has_axes) of.emplace(copy, request);
+      }
+  };
+  bind_all(requests.results);
+  bind_all(requests.uses);
+}
+
 /// One axis to slice, as read from an entry.
 struct AxisSlice {
   int axis;
@@ -155,6 +188,7 @@ LayoutRequests bind_graph(const Module& module, const Graph& graph, const Schedu
     }
   }
   bind_again(graph, requests);
+  bind_copies(module, graph, requests);
   for (OpId id : graph.order())
     for (const Graph& region : graph.op(id).regions)
       requests.regions[id].push_back(bind_graph(module, region, schedule, matched, diags));

@@ -23,9 +23,10 @@ std::vector<ReshardStep> reshard_steps(const TensorType& from, const Layout& to,
 /// The name of an op's node: the first origin's, else its own.
 std::string node_name(const Module& module, const Op& op);
 
-/// Gives each reshard the stage of what it reads. An input or a constant has no stage: there each stage that
-/// reads the reshard gets its own copy.
-void give_reshards_stages(Module& module);
+/// Gives each reshard the block of what it reads, or of its readers where these are of one other block at the place: a
+/// gather for the backward pass. An input or a constant has no block: there each block that reads the reshard gets its
+/// own copy.
+void give_reshards_blocks(Module& module);
 
 /// Makes reshards behind their producers and shares them between readers of one value.
 class Resharder {

@@ -114,26 +114,6 @@ OrderedTurns dual_pipe_order(const StagedPipeline& unit, int micro_batches, cons
 
 }  // namespace
 
-std::string_view name_of(PipelineOrder order) {
-  switch (order) {
-    case PipelineOrder::GPipe:
-      return "gpipe";
-    case PipelineOrder::OneFOneB:
-      return "1f1b";
-    case PipelineOrder::Interleaved:
-      return "interleaved";
-    case PipelineOrder::ZbH1:
-      return "zb-h1";
-    case PipelineOrder::ZbV:
-      return "zb-v";
-    case PipelineOrder::Chimera:
-      return "chimera";
-    case PipelineOrder::DualPipe:
-      return "dualpipe";
-  }
-  return "";
-}
-
 OrderedTurns named_order(const StagedPipeline& pipeline, PipelineOrder order, int micro_batches,
                          const StageName& name) {
   const StagedPipeline unit = with_unit_times(pipeline);

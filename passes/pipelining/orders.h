@@ -4,18 +4,10 @@
 //     device of a   a0 a1 A0 a2 A1 A2
 //     device of b   b0 B0 b1 B1 b2 B2
 #pragma once
-#include <string_view>
-
+#include "ir/pipeline_order.h"
 #include "passes/pipelining/placements.h"
 
 namespace weftc {
-
-enum class PipelineOrder { GPipe, OneFOneB, Interleaved, ZbH1, ZbV, Chimera, DualPipe };
-constexpr PipelineOrder kPipelineOrders[] = {
-    PipelineOrder::GPipe, PipelineOrder::OneFOneB, PipelineOrder::Interleaved, PipelineOrder::ZbH1,
-    PipelineOrder::ZbV,   PipelineOrder::Chimera,  PipelineOrder::DualPipe};
-/// As users write it: "1f1b".
-std::string_view name_of(PipelineOrder order);
 
 /// One list for all devices; each runs the turns of its own blocks in this order. Every turn is there once, the
 /// micro-batches of a block ascend, and a turn is behind those of the same micro-batch that its block is after: run one

@@ -26,12 +26,12 @@ bool has_backward(const std::vector<Step>& steps) {
 
 void cut_phases(PlanDraft& planning) {
   Plan& plan = planning.plan;
-  if (!plan.training) return;
+  if (!plan.training || plan.has_stages) return;
   const Block whole = std::move(plan.blocks[0]);
   plan.blocks.clear(), plan.order.clear();
   const auto add = [&](const std::string& name, size_t from, size_t end) {
     if (from == end) return;
-    Block& block = plan.blocks.emplace_back(Block{name, whole.place, {}, false});
+    Block& block = plan.blocks.emplace_back(Block{name, whole.place, {}});
     block.steps.assign(whole.steps.begin() + static_cast<long>(from), whole.steps.begin() + static_cast<long>(end));
     plan.order.push_back({static_cast<int>(plan.blocks.size()) - 1, 0});
   };

@@ -2,6 +2,7 @@
 // outlives the loop, since the next trip comes to the same steps again.
 #include "passes/plan/live_ranges.h"
 
+#include <algorithm>
 #include <set>
 
 #include "ir/base/contains.h"
@@ -17,7 +18,12 @@ LiveRanges::LiveRanges(const Plan& plan)
   for (const LengthBuffer& length : plan.lengths) is_port_[length.buffer.index] = true;
   names_.push_back("input");
   blocks_.push_back(plan.blocks.size());
-  for (block_ = 0; block_ < plan.blocks.size(); ++block_) walk(plan.blocks[block_].steps, -1);
+  for (const Turn turn : {Turn::Before, Turn::MicroBatch, Turn::Behind}) {
+    if (turn == Turn::Behind) again_.last = static_cast<int>(names_.size()) - 1;
+    if (turn == Turn::MicroBatch) again_.first = static_cast<int>(names_.size());
+    for (block_ = 0; block_ < plan.blocks.size(); ++block_)
+      if (plan.blocks[block_].turn == turn) walk(plan.blocks[block_].steps, -1);
+  }
   names_.push_back("output");
   blocks_.push_back(plan.blocks.size());
   if (plan.transfers.empty()) join_streams();
@@ -33,13 +39,7 @@ LiveRange LiveRanges::of(size_t buffer, const std::vector<const Step*>& except) 
   for (const Use& use : uses_[buffer])
     if (!contains(except, use.step)) uses.push_back(use);
   if (uses.empty()) return range;
-  // What all micro-batches write parts of lives while the blocks run again and again.
-  const Life life = plan_.buffers[buffer].life;
-  if (plan_.micro_batches > 1 && (life == Life::Run || life == Life::State)) range.add(1, end() - 1);
-  const bool in_turn = plan_.blocks.size() == 1 || plan_.training;  // else blocks have an order of their own
-  for (const Use& use : uses)
-    if (!in_turn && (use.block != uses[0].block || use.stream)) range.add(1, end() - 1);
-  if (range.used()) return range;
+  if (plan_.has_stages) add_blocks(buffer, uses, range);
   for (const Use& use : uses)
     if (const auto join = joins_.find(use.at); join != joins_.end()) range.add(use.at, join->second);
   int home = is_port_[buffer] ? -1 : uses[0].nest;
@@ -56,9 +56,26 @@ LiveRange LiveRanges::of(size_t buffer, const std::vector<const Step*>& except) 
   return range;
 }
 
+bool LiveRanges::runs_again(const Use& use) const { return plan_.blocks[use.block].turn == Turn::MicroBatch; }
+
+/// Blocks of micro-batches run again and again, in an order of their own: what one of them shares with another block
+/// lives through all of them, and so does what all micro-batches write parts of. Transfers run beside everything.
+void LiveRanges::add_blocks(size_t buffer, const std::vector<Use>& uses, LiveRange& range) const {
+  const Life life = plan_.buffers[buffer].life;
+  const bool is_whole = plan_.micro_batches > 1 && (life == Life::Run || life == Life::State);
+  const bool is_shared = std::ranges::any_of(uses, [&](const Use& use) { return use.block != uses[0].block; });
+  for (const Use& use : uses) {
+    if (use.stream) range.add(1, end() - 1);
+    if (runs_again(use) && (is_whole || is_shared)) range.add(again_);
+  }
+}
+
 LiveRange LiveRanges::in_memory(size_t buffer) const {
   LiveRange range = of(buffer);
   range.add(port_ranges_[buffer]);
+  const bool is_made_again =
+      is_port_[buffer] && std::ranges::any_of(uses_[buffer], [&](const Use& use) { return runs_again(use); });
+  if (plan_.has_stages && is_made_again) range.add(again_);
   return range;
 }
 

@@ -57,6 +57,8 @@ class LiveRanges {
   };
 
   void walk(const std::vector<Step>& steps, int nest);
+  bool runs_again(const Use& use) const;
+  void add_blocks(size_t buffer, const std::vector<Use>& uses, LiveRange& range) const;
   void join_streams();
   int common(int a, int b) const;
   int child_of(int home, int nest) const;
@@ -69,6 +71,7 @@ class LiveRanges {
   std::vector<bool> is_port_;
   std::vector<LiveRange> port_ranges_;  // not used: no port
   size_t block_ = 0;
+  LiveRange again_;                                 // of the steps that run for each micro-batch
   std::vector<std::pair<int, const Step*>> outer_;  // steps that no other holds, by position
   std::map<int, int> joins_;                        // of steps that run beside others: where they are waited for
 };

@@ -5,8 +5,10 @@
 //   backward   what derivatives are computed from
 //   update     the next parameters and states
 //
-// An evaluation is the first part alone. In a loop over micro-batches the body is in such parts.
+// An evaluation is the first part alone. In a loop over micro-batches the body is in such parts. The blocks of a
+// pipeline are of one part each, but for what they send: that belongs to the part of who receives it.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "passes/plan/plan_parts.h"
@@ -108,7 +110,21 @@ Phase first_phase(const Step& step) {
 }
 
 void order_phases(PlanDraft& planning) {
-  if (planning.plan.training) PhaseOrder(planning.plan).order(planning.plan.blocks[0].steps);
+  Plan& plan = planning.plan;
+  if (!plan.training) return;
+  if (!plan.has_stages) return PhaseOrder(plan).order(plan.blocks[0].steps);
+  for (Block& block : plan.blocks) for_each_step(block.steps, [&](Step& step) { step.phase = block.phase; });
+  std::map<int, Phase> received;  // by transfer
+  const auto for_all = [&](auto visit) {
+    for (Block& block : plan.blocks)
+      for (Step& step : block.steps) visit(step);
+  };
+  for_all([&](Step& step) {
+    if (const auto* recv = std::get_if<RecvStep>(&step.what)) received[recv->transfer] = step.phase;
+  });
+  for_all([&](Step& step) {
+    if (const auto* send = std::get_if<SendStep>(&step.what)) step.phase = received.at(send->transfer);
+  });
 }
 
 }  // namespace weftc

@@ -146,8 +146,24 @@ class TransferOrder {
     deepen(to, plan_.micro_batches);
   }
 
+  bool is_forward(const Spot& spot) const { return plan_.blocks[spot.block].phase == Phase::Forward; }
+
+  /// The last reader of an instance; of what the forward pass receives, also the last that an evaluation has, which
+  /// leaves out those behind it.
+  void wait_for_readers(Step& step, bool is_of_forward, const std::vector<Spot>& readers, int lag) {
+    const auto last_forward =
+        std::find_if(readers.rbegin(), readers.rend(), [&](const Spot& reader) { return is_forward(reader); });
+    const bool is_cut = plan_.training && is_of_forward && !is_forward(readers.back());
+    const auto wait = [&](const Spot& reader, bool trains) {
+      step.waits.push_back({done_by(reader), writer_.once(), lag, Wait::Reason::Reuse, false, trains});
+    };
+    if (is_cut && last_forward != readers.rend()) wait(*last_forward, false);
+    wait(readers.back(), is_cut);
+  }
+
   /// Dependencies of a transfer: what makes its source, then the send, then the next write of that instance; the last
-  /// reader of the previous value of an instance, then the recv, then the first reader of each block.
+  /// reader of the previous value of an instance, then the recv, then the first reader of each block. What is sent once
+  /// has one instance.
   void order_transfer(int number) {
     const BufferId from = plan_.transfers[number].from, to = plan_.transfers[number].to;
     const Spot send = find_move<SendStep>(number), recv = find_move<RecvStep>(number);
@@ -155,14 +171,16 @@ class TransferOrder {
     const bool loaded = makers.empty() && plan_.micro_batches == 1;  // an input, or a view of one
     WEFT_CHECK((loaded || !makers.empty()) && !readers.empty(),
                "transfer '" + plan_.transfers[number].name + "' moves nothing");
-    deepen_ends(from, to, send, makers, readers);
+    const bool is_once = plan_.blocks[send.block].turn != Turn::MicroBatch;
+    if (!is_once) deepen_ends(from, to, send, makers, readers);
     const int deep_from = plan_.buffer(from).depth, deep_to = plan_.buffer(to).depth;
     const auto wait = [&](Step& step, SignalId signal, int lag) {
       step.waits.push_back({signal, writer_.once(), lag, lag ? Wait::Reason::Reuse : Wait::Reason::Data, false});
     };
     if (!loaded) wait(step_at(send), done_by(makers.back()), 0);
-    if (deep_from < plan_.micro_batches) wait(first_leaf(step_at(makers.front())), moved_by(send), deep_from);
-    if (deep_to < plan_.micro_batches) wait(step_at(recv), done_by(readers.back()), deep_to);
+    if (!is_once && deep_from < plan_.micro_batches)
+      wait(first_leaf(step_at(makers.front())), moved_by(send), deep_from);
+    if (!is_once && deep_to < plan_.micro_batches) wait_for_readers(step_at(recv), is_forward(recv), readers, deep_to);
     std::set<size_t> blocks;
     for (const Spot& reader : readers)
       if (blocks.insert(reader.block).second) wait(first_leaf(step_at(reader)), moved_by(recv), 0);

@@ -24,7 +24,7 @@ void bind_result(StepScope& body, ValueId v, const ValueMemory& held) {
 
 /// Parameters lie where the operands do. A result that is sliced in time is written into its part of the whole;
 /// one that is partial in time is added to a total as soon as it is made. Of a pipeline the steps go into the
-/// stages' blocks.
+/// blocks of its ops.
 void StepWriter::write_chunk(Scope& scope, const Op& op) {
   const Graph& graph = op.regions[0];
   const bool pipeline = op.mechanism == Mechanism::Pipeline;

@@ -53,53 +53,77 @@ PlaceId memory_place(const Graph& graph, ValueId v) {
   return place ? place : PlaceId{0};
 }
 
-/// The top graph, then outputs. With a pipeline, steps go into the blocks of their stages, and none may be left
-/// over.
+/// The top graph, then outputs. With a pipeline, steps go into the blocks of their ops.
 void StepWriter::run() {
   const Graph& graph = module_.graph;
   make_blocks();
   make_lengths();
   std::vector<Step> steps;
   Scope scope(graph, steps);
-  scope.staged = module_.pipeline && module_.pipeline->micro_batches == 1;  // there is no Chunk then
+  scope.staged = module_.pipeline.has_value();
   write(scope);
   if (!p_.diags.ok()) return;
   for (Block& block : p_.plan.blocks)
     if (!block.place) block.place = PlaceId{0};  // a stage of views that the kernels of others do has no steps
   for (const Graph::Output& output : graph.outputs()) add_output(scope, output);
-  if (!module_.pipeline)
-    p_.plan.blocks[0].steps = std::move(steps);
-  else if (!steps.empty())
-    p_.diags.error("pipeline-outside-unsupported", Loc::in_file(module_.file),
-                   "'{}' depends on no micro-batch, and no stage can run it", steps[0].name);
+  if (!module_.pipeline) p_.plan.blocks[0].steps = std::move(steps);
 }
 
-/// One block for all steps, or one for each stage of a pipeline.
+/// One block for all steps, or those of a pipeline, which run once in front of the micro-batches, for each, or once
+/// behind.
 void StepWriter::make_blocks() {
   if (!module_.pipeline) {
-    p_.plan.blocks.push_back({"run", PlaceId{0}, {}, false});
+    p_.plan.blocks.push_back({"run", PlaceId{0}, {}});
     p_.plan.order = {{0, 0}};
     return;
   }
   const Pipeline& pipeline = *module_.pipeline;
+  p_.plan.has_stages = true;
   p_.plan.micro_batches = pipeline.micro_batches;
-  for (const std::string& stage : pipeline.stages) p_.plan.blocks.push_back({stage, PlaceId{}, {}, false});
-  for (const Pipeline::Entry& entry : pipeline.order) p_.plan.order.push_back({entry.stage, entry.micro_batch});
+  for (const Pipeline::Block& block : pipeline.blocks)
+    p_.plan.blocks.push_back({block.name, PlaceId{}, {}, block.turn, block.phase});
+  const auto add_once = [&](Turn turn, int micro_batch) {
+    for (size_t b = 0; b < pipeline.blocks.size(); ++b)
+      if (pipeline.blocks[b].turn == turn) p_.plan.order.push_back({static_cast<int>(b), micro_batch});
+  };
+  add_once(Turn::Before, 0);
+  for (const Pipeline::Entry& entry : pipeline.order) p_.plan.order.push_back({entry.block, entry.micro_batch});
+  add_once(Turn::Behind, pipeline.micro_batches - 1);
 }
 
-/// The stage of an op of the pipeline's body: its own, else the latest of its operands'.
-int StepWriter::stage_of(const Graph& graph, const Op& op) const {
-  if (op.stage) return *op.stage;
-  int stage = 0;
+/// The block of an op of the pipeline: its own, else the last of its operands'.
+int StepWriter::number_of_block(const Graph& graph, const Op& op) const {
+  if (op.block) return *op.block;
+  int block = 0;
   for (ValueId v : op.inputs)
-    if (v) stage = std::max(stage, stage_of(graph, graph.producer_op(v)));
-  return stage;
+    if (v) block = std::max(block, number_of_block(graph, graph.producer_op(v)));
+  return block;
 }
 
-/// The block of the op's stage, which gets the op's place.
+/// The block of the op, which gets the op's place.
 Block& StepWriter::block_of(const Graph& graph, const Op& op) {
-  Block& block = p_.plan.blocks[static_cast<size_t>(stage_of(graph, op))];
+  Block& block = p_.plan.blocks[static_cast<size_t>(number_of_block(graph, op))];
   if (!block.place) block.place = op.place;
+  return block;
+}
+
+/// The block that sends what a Transfer moves: its maker's. A sum over the micro-batches is sent behind them, by the
+/// first block of the stage that has made it there.
+Block& StepWriter::sending_block(const Graph& graph, const Op& transfer) {
+  const Op& maker = graph.producer_op(transfer.inputs[0]);
+  if (maker.kind != OpKind::Chunk || maker.mechanism != Mechanism::Pipeline) return block_of(graph, maker);
+  const Graph& body = maker.regions[0];
+  const ValueId total = body.outputs()[graph.value(transfer.inputs[0]).result].value;
+  const std::vector<Pipeline::Block>& blocks = module_.pipeline->blocks;
+  const Pipeline::Block& summing = blocks[static_cast<size_t>(number_of_block(body, body.producer_op(total)))];
+  const Pipeline::Block& receiving = blocks[static_cast<size_t>(number_of_block(graph, transfer))];
+  const auto sends = [&](const Pipeline::Block& block) {
+    return block.turn == Turn::Behind && block.stage == summing.stage && block.phase == receiving.phase;
+  };
+  const auto found = std::find_if(blocks.begin(), blocks.end(), sends);
+  WEFT_CHECK(found != blocks.end(), "no block sends '" + transfer.name + "'");
+  Block& block = p_.plan.blocks[static_cast<size_t>(found - blocks.begin())];
+  if (!block.place) block.place = memory_place(graph, transfer.inputs[0]);
   return block;
 }
 
@@ -148,12 +172,13 @@ Step StepWriter::new_step(const Op& op) const {
   return step;
 }
 
-/// Writes the ops of a graph in order, each into the block of its stage if there are stages. Partial sums of a chunk do
+/// Writes the ops of a graph in order, each into its block if there are several. Partial sums of a chunk do
 /// not outlive what follows: each is added to its total where it is made.
 void StepWriter::write(Scope& scope, const Op* chunk) {
   for (OpId id = scope.graph.first(); id; id = scope.graph.next(id)) {
     const Op& op = scope.graph.op(id);
-    if (scope.staged && category(op) != Category::Source) scope.steps = &block_of(scope.graph, op).steps;
+    const bool holds_all = op.kind == OpKind::Chunk && op.mechanism == Mechanism::Pipeline;
+    if (scope.staged && category(op) != Category::Source && !holds_all) scope.steps = &block_of(scope.graph, op).steps;
     write_op(scope, op);
     for (ValueId v : op.outputs)
       if (const auto totals = scope.totals.find(v); totals != scope.totals.end())
@@ -308,12 +333,12 @@ bool StepWriter::runs_beside(const Scope& scope, const Op& op) const {
 /// window.
 void StepWriter::write_transfer(Scope& scope, const Op& op) {
   const ValueId from = op.inputs[0], to = op.outputs[0];
-  const Op& producer = scope.graph.producer_op(from);
+  const PlaceId from_place = memory_place(scope.graph, from);
   const BufferId target = result_buffer(scope, to);
   const int number = static_cast<int>(p_.plan.transfers.size());
   TransferTable table{op.name, scope[from].buffer, target, {}};
   table.messages =
-      transfer_messages(module_, scope.graph, producer.place, scope.graph.type(from), op.place, scope.graph.type(to));
+      transfer_messages(module_, scope.graph, from_place, scope.graph.type(from), op.place, scope.graph.type(to));
   buffer(table.from).window = true;
   Step send = new_step(op), recv = new_step(op);
   send.name = op.name + ".send", recv.name = op.name + ".recv";
@@ -322,7 +347,7 @@ void StepWriter::write_transfer(Scope& scope, const Op& op) {
   recv.stream = SignalWriter(p_.plan).stream("recv");
   send.accesses = {{table.from, false, {}, {}, false}};
   recv.accesses = {{target, true, {}, {}, false}};
-  block_of(scope.graph, producer).steps.push_back(std::move(send));
+  sending_block(scope.graph, op).steps.push_back(std::move(send));
   scope.steps->push_back(std::move(recv));
   p_.plan.transfers.push_back(std::move(table));
 }

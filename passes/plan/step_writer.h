@@ -15,7 +15,7 @@ struct StepScope {
   const Graph& graph;
   std::vector<ValueMemory> held;  // by value index
   std::vector<Step>* steps;       // where the next step goes
-  bool staged = false;            // the body of a pipeline: each stage has a block of steps
+  bool staged = false;            // of a pipeline: each op's step goes into its block
   /// Of values that are partial sums over the chunks, where these are added up.
   std::map<ValueId, std::vector<std::pair<BufferId, ReduceOp>>> totals = {};
 
@@ -34,8 +34,9 @@ class StepWriter {
   using Scope = StepScope;
 
   void make_blocks();
-  int stage_of(const Graph& graph, const Op& op) const;
+  int number_of_block(const Graph& graph, const Op& op) const;
   Block& block_of(const Graph& graph, const Op& op);
+  Block& sending_block(const Graph& graph, const Op& transfer);
   BufferId new_buffer(const std::string& name, const TensorType& type, const Mesh& mesh, PlaceId place);
   Buffer& buffer(BufferId id) { return p_.plan.buffers[id.index]; }
   BufferId result_buffer(Scope& scope, ValueId v);

@@ -75,19 +75,37 @@ class StateUpdater {
  private:
   /// The buffers of each state. A state that the model does not read has none.
   void bind() {
-    for (size_t s = 0; s < plan_.states.size(); ++s) {
-      StateSlot& state = plan_.states[s];
-      const Port* out = find_port(plan_.outputs, state.output);
-      WEFT_CHECK(out, "state '" + state.input + "' has no output");
+    const size_t states = plan_.states.size();
+    for (size_t s = 0; s < states; ++s) {
+      const Port* first = find_port(plan_.outputs, plan_.states[s].output);
+      WEFT_CHECK(first, "state '" + plan_.states[s].input + "' has no output");
       for (const Port& in : plan_.inputs) {  // one in each place that reads it
-        if (in.name != state.input) continue;
-        if (!(in.place == out->place)) report_places(s, in, *out);
-        state.buffer = in.buffer, state.next = out->buffer;
-        if (const ConstantId first = draft_.module.states[s].initial)
-          state.initial = add_first_value(draft_, first, in);
-        plan_.buffers[in.buffer.index].life = Life::State;
+        if (in.name != plan_.states[s].input) continue;
+        const Port* out = output_at(plan_.states[s].output, in.place);
+        if (!out) report_places(s, in, *first);
+        bind_at(s, in, out ? *out : *first);
       }
     }
+  }
+
+  const Port* output_at(const std::string& name, PlaceId place) const {
+    for (const Port& port : plan_.outputs)
+      if (port.name == name && port.place == place) return &port;
+    return nullptr;
+  }
+
+  /// Where a state is read in several places there is a slot for each.
+  void bind_at(size_t number, const Port& in, const Port& out) {
+    StateSlot slot = plan_.states[number];
+    const bool is_first = !slot.buffer;
+    slot.buffer = in.buffer, slot.next = out.buffer, slot.initial = {};
+    if (const ConstantId first = draft_.module.states[number].initial)
+      slot.initial = add_first_value(draft_, first, in);
+    plan_.buffers[in.buffer.index].life = Life::State;
+    if (is_first)
+      plan_.states[number] = std::move(slot);
+    else
+      plan_.states.push_back(std::move(slot));
   }
 
   void report_places(size_t state, const Port& in, const Port& out) {
@@ -212,7 +230,9 @@ class StateUpdater {
       return;
     }
     plan_.order.push_back({static_cast<int>(plan_.blocks.size()), plan_.micro_batches - 1});
-    plan_.blocks.push_back({"states_of_" + plan_.places[place.index].name, place, std::move(steps), true});
+    for (Step& step : steps) step.phase = Phase::Update;
+    plan_.blocks.push_back(
+        {"states_of_" + plan_.places[place.index].name, place, std::move(steps), Turn::Behind, Phase::Update});
   }
 
   PlanDraft& draft_;

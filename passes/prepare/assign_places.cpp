@@ -7,139 +7,43 @@
 // Inputs and constants are loaded in each place that reads them. Without `places:` there is one place of all ranks.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
+#include "ir/base/check.h"
 #include "ir/named_lengths.h"
 #include "ir/op_def.h"
 #include "passes/passes.h"
 #include "passes/prepare/pipeline_order.h"
-#include "passes/select.h"
+#include "passes/prepare/stages.h"
 
 namespace weftc {
 
 namespace {
 
-/// The schedule's places, or one of all ranks of its mesh.
-void make_places(Module& module, const Schedule& schedule) {
+void make_places(Module& module, const std::vector<PlaceRequest>& places) {
   module.places.clear();
-  if (!schedule.places.empty()) {
-    for (const PlaceRequest& p : schedule.places) module.places.push_back({p.name, p.ranks, p.mesh});
-    return;
-  }
-  Place all{"all", {}, schedule.mesh};
-  all.ranks.resize(mesh_size(schedule.mesh));
-  std::iota(all.ranks.begin(), all.ranks.end(), 0);
-  module.places.push_back(std::move(all));
+  for (const PlaceRequest& p : places) module.places.push_back({p.name, p.ranks, p.mesh});
 }
 
-PlaceId find_place(const Module& module, const std::string& name) {
-  for (uint32_t p = 0; p < module.places.size(); ++p)
-    if (module.places[p].name == name) return {p};
-  return {};
+/// Gives all ops, and those of their regions, a place.
+void set_place(Graph& graph, PlaceId place) {
+  for (OpId id : graph.order()) {
+    Op& op = graph.edit(id);
+    op.place = place;
+    for (Graph& region : op.regions) set_place(region, place);
+  }
 }
-
-/// Gives an op, and those of its regions, a place.
-void set_place(Graph& graph, OpId id, PlaceId place) {
-  Op& op = graph.edit(id);
-  op.place = place;
-  for (Graph& region : op.regions)
-    for (OpId inner : region.order()) set_place(region, inner, place);
-}
-
-/// Gives ops their place and stage. An op that no stage lists is an error; only views (reshapes that an
-/// exporter did not name) go where their operands are.
-class Stages {
- public:
-  Stages(Module& module, const Schedule& schedule, Diags& diags)
-      : module_(module), schedule_(schedule), diags_(diags), stage_of_(module.graph.op_capacity(), -1) {}
-
-  void assign() {
-    for (size_t s = 0; s < schedule_.pipeline->stages.size(); ++s) assign_stage(static_cast<int>(s));
-    adopt_from_operands();
-    Graph& graph = module_.graph;
-    for (OpId id : graph.order()) {
-      if (category(graph.op(id)) == Category::Source) continue;
-      const int stage = stage_of_[id.index];
-      if (stage < 0) {
-        diags_
-            .error("stage-missing", module_.loc(graph.op(id)), "no stage of the pipeline lists '{}'", graph.op(id).name)
-            .note(schedule_.pipeline->loc, "the stages are listed here");
-        continue;
-      }
-      set_place(graph, id, find_place(module_, schedule_.pipeline->stages[stage].place));
-      graph.edit(id).stage = stage;
-    }
-  }
-
-  /// What stages read of each other: the first value of each pair.
-  std::vector<StageRead> reads() const {
-    const Graph& graph = module_.graph;
-    std::map<std::pair<int, int>, StageRead> found;
-    for (OpId id : graph.order())
-      for (ValueId v : graph.op(id).inputs) {
-        const int from = v ? stage_of_[graph.producer(v).index] : -1, to = stage_of_[id.index];
-        if (from < 0 || from == to) continue;
-        const bool same_place = graph.producer_op(v).place == graph.op(id).place;
-        found.insert({{from, to}, {from, to, graph.value(v).name, graph.op(id).name, same_place}});
-      }
-    std::vector<StageRead> reads;
-    for (const auto& entry : found) reads.push_back(entry.second);
-    return reads;
-  }
-
- private:
-  /// Resolves the selectors of one stage.
-  void assign_stage(int stage) {
-    const SelectableNames names(module_, module_.graph, schedule_.aliases);
-    for (const Selector& selector : schedule_.pipeline->stages[stage].nodes) {
-      bool matched = false;
-      for (const Bindings& bindings : names.bindings({selector}))
-        for (OpId id : names.select_ops(selector, bindings)) {
-          int& mine = stage_of_[id.index];
-          matched = true;
-          if (mine >= 0 && mine != stage)
-            diags_.error("stage-twice", selector.loc, "'{}' is in stage '{}' already{}", module_.graph.op(id).name,
-                         schedule_.pipeline->stages[mine].name, merged_text(module_.graph.op(id)));
-          mine = stage;
-        }
-      if (!matched) names.report_unmatched(selector, diags_);
-    }
-  }
-
-  /// Nodes that compute the same, or that a rewrite rule joined, are one op: each of their names selects it.
-  std::string merged_text(const Op& op) const {
-    if (op.origins.size() < 2) return "";
-    std::vector<std::string> names;
-    for (OriginId origin : op.origins) names.push_back("'" + module_.origins[origin.index].name + "'");
-    return ": " + join(names, " and ") + " have become one op";
-  }
-
-  /// Views that no stage lists go where their operands are.
-  void adopt_from_operands() {
-    const Graph& graph = module_.graph;
-    for (OpId id : graph.order()) {
-      int& mine = stage_of_[id.index];
-      if (mine >= 0 || category(graph.op(id)) != Category::View) continue;
-      for (ValueId v : graph.op(id).inputs)
-        if (v) mine = std::max(mine, stage_of_[graph.producer(v).index]);
-    }
-  }
-
-  Module& module_;
-  const Schedule& schedule_;
-  Diags& diags_;
-  std::vector<int> stage_of_;
-};
 
 /// A run-time length that data decides is not sent: all that has it runs in the place where it is made.
-void check_lengths(const Module& module, const Schedule& schedule, Diags& diags) {
+void check_lengths(const Module& module, const Schedule& schedule, const std::vector<Pipeline::Block>& blocks,
+                   Diags& diags) {
   const Graph& graph = module.graph;
   const LengthHolders lengths(graph);
   std::set<ValueId> reported;
   const auto stage = [&](OpId id) -> const StageRequest& {
-    return schedule.pipeline->stages[static_cast<size_t>(graph.op(id).stage.value())];
+    const Pipeline::Block& block = blocks[static_cast<size_t>(graph.op(id).block.value())];
+    return schedule.pipeline->stages[static_cast<size_t>(block.stage)];
   };
   for (OpId id : graph.order()) {
     if (category(graph.op(id)) == Category::Source) continue;
@@ -158,14 +62,18 @@ void check_lengths(const Module& module, const Schedule& schedule, Diags& diags)
 }
 
 /// Gives each reader its operands in its own place: sources are loaded there, other values are transferred,
-/// once for each place. A transfer arrives in the stage that reads it first; stages that a table puts in
+/// once for each place. A transfer arrives in the block that reads it first; blocks that a table puts in
 /// varying orders get one each.
 class Movement {
  public:
-  explicit Movement(Module& module) : module_(module), graph_(module.graph) {
-    positions_.resize(module.pipeline->stages.size());
-    for (size_t at = 0; at < module.pipeline->order.size(); ++at)
-      positions_[static_cast<size_t>(module.pipeline->order[at].stage)].push_back(at);
+  Movement(Module& module, const Schedule& schedule) : module_(module), graph_(module.graph), schedule_(schedule) {
+    const Pipeline& pipeline = *module.pipeline;
+    positions_.resize(pipeline.blocks.size());
+    for (size_t at = 0; at < pipeline.order.size(); ++at)
+      positions_[static_cast<size_t>(pipeline.order[at].block)].push_back(at);
+    for (size_t b = 0; b < positions_.size(); ++b)
+      if (pipeline.blocks[b].turn == Turn::Behind)
+        positions_[b].assign(static_cast<size_t>(pipeline.micro_batches), pipeline.order.size() + b);
   }
 
   void run() {
@@ -176,7 +84,7 @@ class Movement {
       if (category(graph_.op(id)) != Category::Source) readers.push_back(id);
     }
     std::stable_sort(readers.begin(), readers.end(),
-                     [&](OpId a, OpId b) { return positions_[stage(a)][0] < positions_[stage(b)][0]; });
+                     [&](OpId a, OpId b) { return positions_[block(a)][0] < positions_[block(b)][0]; });
     for (OpId id : readers)
       for (size_t i = 0; i < graph_.op(id).inputs.size(); ++i) {
         const ValueId v = graph_.op(id).inputs[i];
@@ -184,14 +92,27 @@ class Movement {
       }
   }
 
+  /// Where a state is read in several places, its next value is an output in each: computed there, or sent.
+  void carry_states(const Stages& stages) {
+    for (const State& state : module_.states)
+      for (const ValueId input : inputs_of(state.input)) {
+        const ValueId next = find_output(state.output);
+        const PlaceId place = graph_.producer_op(input).place;
+        if (!next || graph_.producer_op(next).place == place || graph_.value(input).uses.empty()) continue;
+        if (!module_.training) continue;
+        const ValueId copy = stages.copy_in(next, place);
+        graph_.add_output(copy ? copy : add_copy(next, place, update_block(place), {}), state.output);
+      }
+  }
+
  private:
   struct TransferRequest {
     ValueId value;
-    size_t stage;
+    size_t block;
     size_t reader;  // number of the first reader in the graph
   };
 
-  size_t stage(OpId id) const { return static_cast<size_t>(graph_.op(id).stage.value()); }
+  size_t block(OpId id) const { return static_cast<size_t>(graph_.op(id).block.value()); }
 
   // A source lives in the place of its first reader.
   void place_sources() {
@@ -200,16 +121,16 @@ class Movement {
       if (category(op) != Category::Source) continue;
       const PlaceId place = place_of_first_reader(id);
       graph_.edit(id).place = place;
-      if (op.kind == OpKind::RandomUniform) graph_.edit(id).stage = stage_of_first_reader(id, place);
+      if (op.kind == OpKind::RandomUniform) graph_.edit(id).block = block_of_first_reader(id, place);
     }
   }
 
-  /// What is drawn in a place is a step of the stage that reads it there.
-  std::optional<int> stage_of_first_reader(OpId source, PlaceId place) const {
+  /// What is drawn in a place is a step of the block that reads it there.
+  std::optional<int> block_of_first_reader(OpId source, PlaceId place) const {
     std::optional<int> first;
     for (const Use& use : graph_.value(graph_.result(source)).uses) {
       if (!use.op || !(graph_.op(use.op).place == place)) continue;
-      const std::optional<int> other = graph_.op(use.op).stage;
+      const std::optional<int> other = graph_.op(use.op).block;
       if (!first || (other && comes_first(static_cast<size_t>(*other), static_cast<size_t>(*first)))) first = other;
     }
     return first;
@@ -221,10 +142,10 @@ class Movement {
     return read ? graph_.op(uses.front().op).place : PlaceId{0};
   }
 
-  /// True if `stage` runs every micro-batch before `other` does.
-  bool comes_first(size_t stage, size_t other) const {
-    for (size_t m = 0; m < positions_[stage].size(); ++m)
-      if (positions_[stage][m] > positions_[other][m]) return false;
+  /// True if `block` runs every micro-batch before `other` does.
+  bool comes_first(size_t block, size_t other) const {
+    for (size_t m = 0; m < positions_[block].size(); ++m)
+      if (positions_[block][m] > positions_[other][m]) return false;
     return true;
   }
 
@@ -234,49 +155,75 @@ class Movement {
     std::vector<TransferRequest>& copies = moved_[{v, place}];
     const bool is_source = category(graph_.producer_op(v)) == Category::Source;
     for (TransferRequest& copy : copies) {
-      if (!is_source && !comes_first(copy.stage, stage(reader))) continue;
+      if (!is_source && !comes_first(copy.block, block(reader))) continue;
       if (!is_source && numbers_[reader] < copy.reader) {  // it stands before all its readers
         graph_.move_before(graph_.producer(copy.value), reader);
         copy.reader = numbers_[reader];
       }
       return copy.value;
     }
-    std::string name = graph_.value(v).name + ".to." + module_.place(place).name;
-    if (!copies.empty()) name += "." + module_.pipeline->stages[stage(reader)];
-    copies.push_back({add_copy(v, reader, name), stage(reader), numbers_[reader]});
+    const std::string behind = copies.empty() ? "" : "." + module_.pipeline->blocks[block(reader)].name;
+    copies.push_back(
+        {add_copy(v, place, graph_.op(reader).block.value(), reader, behind), block(reader), numbers_[reader]});
     return copies.back().value;
   }
 
-  /// A second source, or a Transfer in front of the reader.
-  ValueId add_copy(ValueId v, OpId reader, const std::string& name) {
-    const PlaceId place = graph_.op(reader).place;
+  /// A second source, or a Transfer in front of `before` (none: behind all).
+  ValueId add_copy(ValueId v, PlaceId place, int block, OpId before, const std::string& behind = "") {
+    const std::string name = graph_.value(v).name + ".to." + module_.place(place).name + behind;
     const Op source = graph_.producer_op(v);
     NewOp made{source.kind, source.inputs, {graph_.type(v)}, source.attrs, {}, place, name, source.origins, {}, {name}};
     made.port = source.port;
-    if (source.kind == OpKind::RandomUniform) made.stage = graph_.op(reader).stage;
+    if (source.kind == OpKind::RandomUniform) made.block = block;
     if (category(source) == Category::Source)
       return graph_.result(graph_.add(std::move(made), graph_.next(graph_.producer(v))));
     made.kind = OpKind::Transfer;
     made.inputs = {v};
     made.attrs = {};
-    made.stage = graph_.op(reader).stage;
-    return graph_.result(graph_.add(std::move(made), reader));
+    made.block = block;
+    return graph_.result(graph_.add(std::move(made), before));
+  }
+
+  /// An input, and its copies in other places.
+  std::vector<ValueId> inputs_of(const std::string& name) const {
+    const ValueId first = graph_.find_value(name);
+    std::vector<ValueId> found;
+    for (const ValueId input : graph_.inputs())
+      if (first && graph_.producer_op(input).port == graph_.producer_op(first).port) found.push_back(input);
+    return found;
+  }
+
+  ValueId find_output(const std::string& name) const {
+    for (const Graph::Output& output : graph_.outputs())
+      if (output.name == name) return output.value;
+    return {};
+  }
+
+  /// The first block at a place that updates.
+  int update_block(PlaceId place) const {
+    const std::vector<Pipeline::Block>& blocks = module_.pipeline->blocks;
+    for (size_t b = 0; b < blocks.size(); ++b)
+      if (const StageRequest& stage = schedule_.pipeline->stages[static_cast<size_t>(blocks[b].stage)];
+          blocks[b].phase == Phase::Update && place_of(stage) == module_.place(place).name)
+        return static_cast<int>(b);
+    WEFT_CHECK(false, "a state is read at a place without a stage");
   }
 
   Module& module_;
   Graph& graph_;
-  std::vector<std::vector<size_t>> positions_;  // of a stage's micro-batches in the order
+  const Schedule& schedule_;
+  std::vector<std::vector<size_t>> positions_;  // of a block's micro-batches in the order
   std::map<OpId, size_t> numbers_;
   std::map<std::pair<ValueId, PlaceId>, std::vector<TransferRequest>> moved_;
 };
 
 /// Every rank of the schedule has a program to run.
-void check_idle_ranks(const Schedule& schedule, Diags& diags) {
+void check_idle_ranks(const Schedule& schedule, const std::vector<PlaceRequest>& places, Diags& diags) {
   std::set<int> busy;
-  for (const PlaceRequest& place : schedule.places)
+  for (const PlaceRequest& place : places)
     for (const StageRequest& stage : schedule.pipeline->stages)
-      if (stage.place == place.name) busy.insert(place.ranks.begin(), place.ranks.end());
-  for (const PlaceRequest& place : schedule.places)
+      if (place_of(stage) == place.name) busy.insert(place.ranks.begin(), place.ranks.end());
+  for (const PlaceRequest& place : places)
     for (int rank : place.ranks)
       if (busy.insert(rank).second)
         diags.error("rank-without-stage", place.loc,
@@ -293,7 +240,8 @@ void number_ports(Graph& graph) {
 }  // namespace
 
 void assign_places(Module& module, const Env& env) {
-  make_places(module, env.schedule);
+  const std::vector<PlaceRequest> places = places_of(env.schedule);
+  make_places(module, places);
   Graph& graph = module.graph;
   if (!env.schedule.pipeline) {
     if (module.places.size() > 1) {
@@ -301,18 +249,21 @@ void assign_places(Module& module, const Env& env) {
                       "several places need `pipeline: {stages: ...}` to say which nodes run where");
       return;
     }
-    for (OpId id : graph.order()) set_place(graph, id, {0});
-    return;
+    return set_place(graph, {0});
   }
   number_ports(graph);
-  Stages stages(module, env.schedule, env.diags);
+  Stages stages(module, env.schedule, env.target, env.diags);
   stages.assign();
-  check_idle_ranks(env.schedule, env.diags);
+  check_idle_ranks(env.schedule, places, env.diags);
   if (!env.diags.ok()) return;
-  check_lengths(module, env.schedule, env.diags);
+  const std::vector<Pipeline::Block> blocks = stages.number_blocks();
+  check_lengths(module, env.schedule, blocks, env.diags);
   if (!env.diags.ok()) return;
-  module.pipeline = pipeline_order(env.schedule, stages.reads(), env.diags);
-  if (module.pipeline) Movement(module).run();
+  module.pipeline = pipeline_order(env.schedule, blocks, stages.reads(), env.diags);
+  if (!module.pipeline) return;
+  Movement movement(module, env.schedule);
+  movement.run();
+  movement.carry_states(stages);
 }
 
 }  // namespace weftc

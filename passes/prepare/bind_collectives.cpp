@@ -138,7 +138,7 @@ bool CollectiveBinding::place_operands(const Op& op, int ranks, std::vector<int6
 ValueId CollectiveBinding::averaged(const Op& op, OpId before, ValueId operand, int ranks) {
   Builder build(module_, graph_, before, op);
   const ValueId share = build.op(OpKind::Mul, {operand, build.scalar(operand, 1.0 / ranks)});
-  graph_.edit(graph_.producer(share)).stage = op.stage;
+  graph_.edit(graph_.producer(share)).block = op.block;
   return share;
 }
 

@@ -1,112 +1,140 @@
-// Orders (stage, micro-batch) pairs into one list. Two stages, three micro-batches:
-//
-//   gpipe   a0 a1 a2 b0 b1 b2        1f1b (forward only: a wavefront)   a0 b0 a1 b1 a2 b2, a(m+1) beside b(m)
+// Names, tables and problems of the schedule as lists of blocks and micro-batches.
 #include "passes/prepare/pipeline_order.h"
 
 #include <algorithm>
+
+#include "passes/pipelining/orders.h"
 
 namespace weftc {
 
 namespace {
 
-/// The stages in the order of the schedule, but each behind those it reads; stages that read each other stay as
-/// listed.
-std::vector<int> sequence_of(int stages, const std::vector<StageRead>& reads) {
-  std::vector<int> sequence;
-  std::vector<bool> done(static_cast<size_t>(stages), false);
-  const auto is_ready = [&](int stage) {
-    return std::none_of(reads.begin(), reads.end(), [&](const StageRead& r) { return r.to == stage && !done[r.from]; });
-  };
-  while (static_cast<int>(sequence.size()) < stages) {
-    int next = -1;
-    for (int s = stages - 1; s >= 0; --s)
-      if (!done[s] && (next < 0 || is_ready(s) || !is_ready(next))) next = s;
-    done[next] = true;
-    sequence.push_back(next);
-  }
-  return sequence;
+/// "a_backward" as a table writes it: a.backward. Of an inference the block has the name of its stage.
+std::string name_in_table(const PipelineRequest& request, const Pipeline::Block& block, bool is_training) {
+  static constexpr const char* kNames[] = {".forward", ".backward", ".update"};
+  const std::string& stage = request.stages[static_cast<size_t>(block.stage)].name;
+  if (!is_training) return stage;
+  return stage + (block.of_weights ? ".weight" : kNames[static_cast<int>(block.phase)]);
 }
 
-/// GPipe: all micro-batches through one stage, then through the next.
-std::vector<Pipeline::Entry> by_stage(const std::vector<int>& sequence, int micro_batches) {
-  std::vector<Pipeline::Entry> order;
-  for (int s : sequence)
-    for (int m = 0; m < micro_batches; ++m) order.push_back({s, m});
-  return order;
-}
-
-// 1F1B without a backward phase is the wavefront: stage s runs micro-batch m at time s + m.
-std::vector<Pipeline::Entry> by_wavefront(const std::vector<int>& sequence, int micro_batches) {
-  const int stages = static_cast<int>(sequence.size());
-  std::vector<Pipeline::Entry> order;
-  for (int time = 0; time < stages + micro_batches - 1; ++time)
-    for (int s = std::min(time, stages - 1); s >= 0; --s)
-      if (time - s < micro_batches) order.push_back({sequence[static_cast<size_t>(s)], time - s});
-  return order;
-}
-
-int find_stage(const PipelineRequest& request, const std::string& name) {
-  for (size_t s = 0; s < request.stages.size(); ++s)
-    if (request.stages[s].name == name) return static_cast<int>(s);
-  return -1;
-}
-
-/// The schedule's own list; every stage must run its micro-batches in ascending order, each once.
-void read_table(const PipelineRequest& request, Pipeline& pipeline, Diags& diags) {
-  std::vector<int> done(request.stages.size(), 0);
+/// The schedule's own list; every block must run its micro-batches in ascending order, each once.
+void read_table(const Schedule& schedule, Pipeline& pipeline, Diags& diags) {
+  const PipelineRequest& request = *schedule.pipeline;
+  std::vector<std::string> names;
+  for (const Pipeline::Block& block : pipeline.blocks)
+    names.push_back(name_in_table(request, block, schedule.train.has_value()));
+  std::vector<int> done(names.size(), 0);
   for (const OrderEntry& entry : request.table) {
-    const int stage = find_stage(request, entry.stage);
-    if (stage < 0) {
-      diags.error("order-unknown-stage", entry.loc, "there is no stage '{}'{}", entry.stage,
-                  did_you_mean(entry.stage, pipeline.stages));
+    const size_t block = static_cast<size_t>(std::find(names.begin(), names.end(), entry.stage) - names.begin());
+    if (block == names.size() || pipeline.blocks[block].turn != Turn::MicroBatch) {
+      diags.error("order-unknown-stage", entry.loc, "there is no stage '{}' that runs micro-batches{}", entry.stage,
+                  did_you_mean(entry.stage, names));
       continue;
     }
-    if (entry.micro_batch != done[stage])
+    if (entry.micro_batch != done[block])
       diags.error("order-entry", entry.loc,
                   "stage '{}' runs micro-batch {} where {} is due: micro-batches ascend, each once", entry.stage,
-                  entry.micro_batch, done[stage]);
-    done[stage] = entry.micro_batch + 1;
-    pipeline.order.push_back({stage, entry.micro_batch});
+                  entry.micro_batch, done[block]);
+    done[block] = entry.micro_batch + 1;
+    pipeline.order.push_back({static_cast<int>(block), entry.micro_batch});
   }
-  for (size_t s = 0; s < done.size(); ++s)
-    if (diags.ok() && done[s] != request.micro_batches)
-      diags.error("order-missing", request.order_loc, "the order lacks stage '{}' for micro-batch {}",
-                  request.stages[s].name, done[s]);
+  for (size_t b = 0; b < done.size(); ++b)
+    if (diags.ok() && pipeline.blocks[b].turn == Turn::MicroBatch && done[b] != request.micro_batches)
+      diags.error("order-missing", request.order_loc, "the order lacks stage '{}' for micro-batch {}", names[b],
+                  done[b]);
 }
 
-/// depends[a][b]: stage a reads stage b, directly or through others.
-std::vector<std::vector<bool>> reach(int stages, const std::vector<StageRead>& reads) {
-  std::vector<std::vector<bool>> depends(stages, std::vector<bool>(stages, false));
-  for (const StageRead& r : reads) depends[r.to][r.from] = true;
-  for (int via = 0; via < stages; ++via)
-    for (int a = 0; a < stages; ++a)
-      for (int b = 0; b < stages; ++b)
+/// depends[a][b]: block a reads block b, directly or through others.
+std::vector<std::vector<bool>> reach(size_t blocks, const std::vector<BlockRead>& reads) {
+  std::vector<std::vector<bool>> depends(blocks, std::vector<bool>(blocks, false));
+  for (const BlockRead& r : reads) depends[r.to][r.from] = true;
+  for (size_t via = 0; via < blocks; ++via)
+    for (size_t a = 0; a < blocks; ++a)
+      for (size_t b = 0; b < blocks; ++b)
         if (depends[a][via] && depends[via][b]) depends[a][b] = true;
   return depends;
 }
 
-/// Each stage runs behind those whose results it reads. Stages that read each other wait for each other's transfers
+/// The ranks of the place of a stage.
+std::vector<int> ranks_of(const std::vector<PlaceRequest>& places, const StageRequest& stage) {
+  for (const PlaceRequest& place : places)
+    if (place.name == place_of(stage)) return place.ranks;
+  return {};
+}
+
+/// The blocks that run micro-batches, with times of one; `numbers` gets the number that each has in the pipeline.
+/// Blocks that read each other are ordered by none of these reads.
+StagedPipeline blocks_of(const Schedule& schedule, const Pipeline& pipeline, const std::vector<BlockRead>& reads,
+                         std::vector<int>& numbers) {
+  const std::vector<PlaceRequest> places = places_of(schedule);
+  StagedPipeline made;
+  std::vector<int> number_in_problem(pipeline.blocks.size(), -1);
+  for (size_t b = 0; b < pipeline.blocks.size(); ++b) {
+    const Pipeline::Block& block = pipeline.blocks[b];
+    if (block.turn != Turn::MicroBatch) continue;
+    number_in_problem[b] = static_cast<int>(numbers.size());
+    numbers.push_back(static_cast<int>(b));
+    const StageRequest& stage = schedule.pipeline->stages[static_cast<size_t>(block.stage)];
+    made.problem.blocks.push_back({ranks_of(places, stage), 1, 0, {}});
+    made.stage.push_back(block.stage);
+    made.kind.push_back(block.phase == Phase::Forward ? BlockKind::Forward
+                        : block.of_weights            ? BlockKind::Weight
+                                                      : BlockKind::Backward);
+  }
+  const auto depends = reach(pipeline.blocks.size(), reads);
+  for (const BlockRead& read : reads) {
+    const int from = number_in_problem[static_cast<size_t>(read.from)],
+              to = number_in_problem[static_cast<size_t>(read.to)];
+    if (from >= 0 && to >= 0 && !depends[static_cast<size_t>(read.from)][static_cast<size_t>(read.to)])
+      made.problem.blocks[static_cast<size_t>(to)].after.push_back(from);
+  }
+  int world = 0;
+  for (const PlaceRequest& place : places)
+    for (const int rank : place.ranks) world = std::max(world, rank + 1);
+  made.problem.limits.assign(static_cast<size_t>(world), kNoLimit);
+  return made;
+}
+
+/// An order of the literature. One that is searched needs times, which the plan of this one gives: 1F1B.
+void list_named(const Schedule& schedule, Pipeline& pipeline, const std::vector<BlockRead>& reads, Diags& diags) {
+  const PipelineRequest& request = *schedule.pipeline;
+  std::vector<int> numbers;
+  const StagedPipeline blocks = blocks_of(schedule, pipeline, reads, numbers);
+  const bool is_named = request.order == PipelineRequest::Order::Named;
+  const auto name = [&](int stage) { return request.stages[static_cast<size_t>(stage)].name; };
+  const OrderedTurns made =
+      named_order(blocks, is_named ? request.named : PipelineOrder::OneFOneB, request.micro_batches, name);
+  if (!made.refusal.empty()) {
+    diags.error("order-stages", request.order_loc, "{}", made.refusal);
+    return;
+  }
+  for (const PipelineTurn& turn : made.turns)
+    pipeline.order.push_back({numbers[static_cast<size_t>(turn.block)], turn.micro_batch});
+}
+
+/// Each block runs behind those whose results it reads. Blocks that read each other wait for each other's transfers
 /// while they run, which ranks of their own can do.
-void check_reads(const PipelineRequest& request, const Pipeline& pipeline, const std::vector<StageRead>& reads,
+void check_reads(const PipelineRequest& request, const Pipeline& pipeline, const std::vector<BlockRead>& reads,
                  Diags& diags) {
-  const int stages = static_cast<int>(request.stages.size());
-  const auto depends = reach(stages, reads);
-  std::vector<std::vector<size_t>> position(stages, std::vector<size_t>(pipeline.micro_batches, 0));
+  const size_t blocks = pipeline.blocks.size();
+  const auto depends = reach(blocks, reads);
+  std::vector<std::vector<size_t>> position(blocks, std::vector<size_t>(pipeline.micro_batches, 0));
   for (size_t at = 0; at < pipeline.order.size(); ++at)
-    position[pipeline.order[at].stage][pipeline.order[at].micro_batch] = at;
+    position[pipeline.order[at].block][pipeline.order[at].micro_batch] = at;
   const bool table = request.order == PipelineRequest::Order::Table;
-  for (const StageRead& r : reads) {
+  for (const BlockRead& r : reads) {
+    const Pipeline::Block &reads_it = pipeline.blocks[r.to], &makes_it = pipeline.blocks[r.from];
     const bool mutual = depends[r.from][r.to];
-    if (mutual && !r.same_place) continue;
-    const std::string &reader = request.stages[r.to].name, &maker = request.stages[r.from].name;
+    if ((mutual && !r.same_place) || reads_it.turn != Turn::MicroBatch || makes_it.turn != Turn::MicroBatch) continue;
+    const StageRequest& reader = request.stages[static_cast<size_t>(reads_it.stage)];
     for (int m = 0; m < pipeline.micro_batches; ++m) {
       if (position[r.from][m] < position[r.to][m]) continue;
       Diags::Report wrong = diags.error("order-reads", table ? request.table[position[r.to][m]].loc : request.order_loc,
                                         "stage '{}' runs micro-batch {} before stage '{}', whose '{}' its '{}' reads",
-                                        reader, m, maker, r.value, r.node);
+                                        reads_it.name, m, makes_it.name, r.value, r.node);
       if (mutual)
-        wrong.note(request.stages[r.to].loc, "the stages '{}' and '{}' read each other: a third one must hold '{}'",
-                   reader, maker, r.node);
+        wrong.note(reader.loc, "the stages '{}' and '{}' read each other: a third one must hold '{}'", reads_it.name,
+                   makes_it.name, r.node);
       break;
     }
   }
@@ -114,28 +142,17 @@ void check_reads(const PipelineRequest& request, const Pipeline& pipeline, const
 
 }  // namespace
 
-std::optional<Pipeline> pipeline_order(const Schedule& schedule, const std::vector<StageRead>& reads, Diags& diags) {
+std::optional<Pipeline> pipeline_order(const Schedule& schedule, std::vector<Pipeline::Block> blocks,
+                                       const std::vector<BlockRead>& reads, Diags& diags) {
   const PipelineRequest& request = *schedule.pipeline;
   Pipeline pipeline;
-  for (const StageRequest& s : request.stages) pipeline.stages.push_back(s.name);
+  pipeline.blocks = std::move(blocks);
   pipeline.micro_batches = request.micro_batches;
   pipeline.loc = request.order_loc;
-  const std::vector<int> sequence = sequence_of(static_cast<int>(request.stages.size()), reads);
-  switch (request.order) {
-    case PipelineRequest::Order::GPipe:
-      pipeline.order = by_stage(sequence, request.micro_batches);
-      break;
-    case PipelineRequest::Order::OneFOneB:
-      pipeline.order = by_wavefront(sequence, request.micro_batches);
-      break;
-    case PipelineRequest::Order::Table:
-      read_table(request, pipeline, diags);
-      break;
-    case PipelineRequest::Order::Search:
-      diags.error("order-search-unsupported", request.order_loc,
-                  "searched orders are not built yet; give gpipe, 1f1b or a table");
-      break;
-  }
+  if (request.order == PipelineRequest::Order::Table)
+    read_table(schedule, pipeline, diags);
+  else
+    list_named(schedule, pipeline, reads, diags);
   if (diags.ok()) check_reads(request, pipeline, reads, diags);
   if (!diags.ok()) return {};
   return pipeline;

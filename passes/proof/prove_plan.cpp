@@ -103,13 +103,16 @@ class Checks {
     }
   }
 
+  int first_of(Turn turn) const { return turn == Turn::Behind ? plan_.micro_batches - 1 : 0; }
+  int last_of(Turn turn) const { return turn == Turn::Before ? 0 : plan_.micro_batches - 1; }
+
   void check_order() {
     std::set<std::pair<int, int>> seen;
     for (const OrderedBlock& entry : plan_.order)
       if (!seen.insert({entry.block, entry.micro_batch}).second)
         wrong("block '{}' runs micro-batch {} twice", plan_.blocks[entry.block].name, entry.micro_batch);
     for (int b = 0; b < static_cast<int>(plan_.blocks.size()); ++b)
-      for (int m = plan_.blocks[b].at_end ? plan_.micro_batches - 1 : 0; m < plan_.micro_batches; ++m)
+      for (int m = first_of(plan_.blocks[b].turn); m <= last_of(plan_.blocks[b].turn); ++m)
         if (!seen.contains({b, m})) wrong("block '{}' never runs micro-batch {}", plan_.blocks[b].name, m);
   }
 
@@ -472,10 +475,33 @@ static bool has_branch(const Plan& plan) {
                      [](const Block& block) { return has_branch(block.steps); });
 }
 
+/// What a pipeline of a training does in an evaluation, which leaves all states and inputs as they are.
+static Plan evaluation_of(const Plan& plan) {
+  Plan part = plan;
+  std::erase_if(part.order, [&](const OrderedBlock& entry) {
+    return plan.blocks[static_cast<size_t>(entry.block)].phase != Phase::Forward;
+  });
+  for (Block& block : part.blocks)
+    for_each_step(block.steps, [&](Step& step) {
+      std::erase_if(step.waits, [](const Wait& wait) { return wait.trains; });
+      const auto* send = std::get_if<SendStep>(&step.what);
+      if (!send || step.phase == Phase::Forward) return;
+      const BufferId from = plan.transfers[static_cast<size_t>(send->transfer)].from;
+      step.what = CopyStep{from, from, true};  // nobody receives it
+      step.accesses.clear();
+    });
+  std::erase_if(part.outputs, [&](const Port& port) { return !plan.training->is_figure(port.name); });
+  part.states.clear();
+  return part;
+}
+
 std::vector<std::string> prove_plan(const Plan& plan) {
   std::vector<std::string> wrong = Checks(plan).run();
   if (wrong.empty()) wrong = prove_events(plan, false);
   if (wrong.empty() && has_branch(plan)) wrong = prove_events(plan, true);
+  if (wrong.empty() && plan.has_stages && plan.training)
+    for (const std::string& line : prove_events(evaluation_of(plan), false))
+      wrong.push_back("in an evaluation: " + line);
   std::vector<std::string> shown;
   std::set<std::string> seen;
   for (std::string& line : wrong)

@@ -9,6 +9,7 @@
 
 #include "ir/base/check.h"
 #include "ir/base/contains.h"
+#include "ir/local_op.h"
 #include "ir/named_lengths.h"
 #include "passes/graph_order.h"
 
@@ -74,7 +75,7 @@ static Graph copy_region(const Graph& graph, const RegionPlan& plan) {
   std::vector<ValueId> mapped(graph.value_capacity());
   for (ValueId v : plan.operands) {
     const std::string& name = graph.value(v).name;
-    const PlaceId place = graph.producer_op(v).place;
+    const PlaceId place = place_of(graph, v);
     const OpId parameter = region.add({OpKind::Input, {}, {graph.type(v)}, {}, {}, place, name, {}, {}, {name}});
     mapped[v.index] = region.result(parameter);
   }
@@ -102,6 +103,7 @@ OpId contract(Graph& graph, const RegionPlan& plan, RegionOp made) {
   for (OpId id : dependents_between(graph, inside, plan.ops.front(), last)) graph.move_before(id, behind);
   NewOp op{made.kind, plan.operands,  {}, std::move(made.attrs), {}, graph.op(last).place, made.name,
            {},        made.transform, {}};
+  op.block = graph.op(last).block;
   for (OpId id : plan.ops) {
     const auto& origins = graph.op(id).origins;
     op.origins.insert(op.origins.end(), origins.begin(), origins.end());

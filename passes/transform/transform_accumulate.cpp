@@ -204,20 +204,27 @@ std::map<ValueId, AxisState> seeds_of_batch(const Module& module, int count) {
 
 }  // namespace
 
+std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, int count, const Loc& loc,
+                                                         Diags& diags) {
+  std::map<ValueId, AxisState> seeds = seeds_of_batch(module, count);
+  ChunkTypes typing;
+  if (!seeds.empty()) typing = MicroBatchOps(module, std::move(seeds), count).find();
+  if (!typing.refusal.empty())
+    diags.error("accumulate-reshard", loc, "the model cannot run in {} micro-batches: {}", count, typing.refusal);
+  else if (typing.ops.empty())
+    report_uncut(module.graph, count, loc, diags);
+  if (!diags.ok()) return {};
+  return typing;
+}
+
 void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& diags) {
   const int count = schedule.train->accumulate;
   const Loc& loc = schedule.train->accumulate_loc;
-  std::map<ValueId, AxisState> seeds = seeds_of_batch(module, count);
-  if (seeds.empty()) return report_uncut(module.graph, count, loc, diags);
-  const ChunkTypes typing = MicroBatchOps(module, std::move(seeds), count).find();
-  if (typing.refusal.empty() && typing.ops.empty()) return report_uncut(module.graph, count, loc, diags);
-  if (!typing.refusal.empty()) {
-    diags.error("accumulate-reshard", loc, "the model cannot run in {} micro-batches: {}", count, typing.refusal);
-    return;
-  }
+  const std::optional<ChunkTypes> typing = type_training_in_micro_batches(module, count, loc, diags);
+  if (!typing) return;
   module.transforms.push_back({format("accumulate over {} micro-batches", count), loc});
   const TransformId transform{static_cast<uint32_t>(module.transforms.size() - 1)};
-  const OpId chunk = make_chunk(module, typing, count, "micro_batches", Mechanism::Streams, transform);
+  const OpId chunk = make_chunk(module, *typing, count, "micro_batches", Mechanism::Streams, transform);
   module.graph.edit(chunk).attrs.push_back({"in_turn", int64_t{1}});
 }
 

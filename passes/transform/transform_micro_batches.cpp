@@ -40,33 +40,42 @@ void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& 
               micro_batches);
 }
 
-void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags) {
-  Graph& graph = module.graph;
-  const int k = module.pipeline->micro_batches;
+/// All that computes.
+static std::optional<ChunkTypes> type_in_micro_batches(const Module& module, int count, const Loc& loc, Diags& diags) {
+  const Graph& graph = module.graph;
   std::vector<OpId> ops;
   for (OpId id : graph.order())
     if (category(graph.op(id)) != Category::Source) ops.push_back(id);
-  const std::map<ValueId, AxisState> seeds = batch_seeds(module, k);
-  if (seeds.empty()) return report_uncut(graph, k, schedule.pipeline->micro_batches_loc, diags);
-  const ChunkTypes typing = type_in_chunks(module, graph, ops, seeds, k);
+  const std::map<ValueId, AxisState> seeds = batch_seeds(module, count);
+  if (seeds.empty()) {
+    report_uncut(graph, count, loc, diags);
+    return {};
+  }
+  ChunkTypes typing = type_in_chunks(module, graph, ops, seeds, count);
   if (!typing.refusal.empty()) {
-    diags.error("micro-batches-reshard", schedule.pipeline->micro_batches_loc,
-                "the model cannot run in {} micro-batches: {}", k, typing.refusal);
-    return;
+    diags.error("micro-batches-reshard", loc, "the model cannot run in {} micro-batches: {}", count, typing.refusal);
+    return {};
   }
   for (const Graph::Output& out : graph.outputs()) {
     const int time = static_cast<int>(module.mesh(graph, graph.producer_op(out.value).place).size());
-    const bool depends = typing.inside.contains(out.value) && !typing.inside.at(out.value)[time].is(AxisState::Kind::R);
-    if (!depends) {
-      diags.error("micro-batches-output", schedule.pipeline->micro_batches_loc,
-                  "output '{}' does not depend on the micro-batch", out.name);
-      return;
-    }
+    if (typing.inside.contains(out.value) && !typing.inside.at(out.value)[time].is(AxisState::Kind::R)) continue;
+    diags.error("micro-batches-output", loc, "output '{}' does not depend on the micro-batch", out.name);
+    return {};
   }
-  module.transforms.push_back({format("pipeline of {} micro-batches", k), schedule.pipeline->loc});
+  return typing;
+}
+
+void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags) {
+  const int count = module.pipeline->micro_batches;
+  const Loc& loc = schedule.pipeline->micro_batches_loc;
+  const std::optional<ChunkTypes> typing = module.training ? type_training_in_micro_batches(module, count, loc, diags)
+                                                           : type_in_micro_batches(module, count, loc, diags);
+  if (!typing) return;
+  module.transforms.push_back({format("pipeline of {} micro-batches", count), schedule.pipeline->loc});
   const TransformId transform{static_cast<uint32_t>(module.transforms.size() - 1)};
-  const OpId chunk = make_chunk(module, typing, k, "pipeline", Mechanism::Pipeline, transform);
-  graph.edit(chunk).place = {};  // its ops have places of their own
+  const OpId chunk = make_chunk(module, *typing, count, "pipeline", Mechanism::Pipeline, transform);
+  module.graph.edit(chunk).place = {};  // its ops have places and blocks of their own
+  module.graph.edit(chunk).block.reset();
 }
 
 }  // namespace weftc

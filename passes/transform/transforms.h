@@ -10,6 +10,16 @@
 
 namespace weftc {
 
+/// The state with which ops of a body run in chunks: the layouts of their values with the time axis.
+struct ChunkTypes {
+  std::vector<OpId> ops;             // in graph order
+  std::map<ValueId, Layout> inside;  // of values made by the ops
+  /// The layouts of operands from outside as each op reads them: one entry for each (op, input).
+  std::map<std::pair<OpId, uint32_t>, Layout> operands;
+  size_t typed = 0;     // how many ops were, in that order, before one was refused
+  std::string refusal;  // "" when the body types without a reshard on the time axis (C2)
+  OpId refused;         // the op that it is about; none: it is about several
+};
 /// One instance of a step: the texts of its variables, where it stands, and how it will be cited.
 struct StepContext {
   Module& module;
@@ -53,8 +63,13 @@ bool can_fuse(const StepContext& step, const RegionPlan& plan);
 void make_kernel(const StepContext& step, const std::vector<OpId>& ops, const std::string& name, const Loc& name_loc);
 /// Runs ops in chunks of one dim, so that their parts on different streams overlap.
 void overlap_ops(const StepContext& step, const OverlapStep& what);
-/// The whole graph as one Chunk over micro-batches (`pipeline:`).
+/// The graph as one Chunk over micro-batches (`pipeline:`); of a training, forward and backward pass.
 void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
+/// Gives what stands outside of the micro-batches of a training blocks that run once.
+void settle_blocks(Module& module, const PipelineRequest& request, Diags& diags);
+/// The ops of a training that run in so many micro-batches, which have to divide an input; reports why there are none
+/// at `loc`.
+std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, int count, const Loc& loc, Diags& diags);
 /// Forward and backward of a training step as a Chunk over micro-batches, whose gradients are its sums
 /// (`accumulate:`).
 void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
@@ -66,16 +81,6 @@ void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& 
 /// True for an input whose next value is an output.
 bool is_state(const Module& module, ValueId input);
 
-/// The state with which ops of a body run in chunks: the layouts of their values with the time axis.
-struct ChunkTypes {
-  std::vector<OpId> ops;             // in graph order
-  std::map<ValueId, Layout> inside;  // of values made by the ops
-  /// The layouts of operands from outside as each op reads them: one entry for each (op, input).
-  std::map<std::pair<OpId, uint32_t>, Layout> operands;
-  size_t typed = 0;     // how many ops were, in that order, before one was refused
-  std::string refusal;  // "" when the body types without a reshard on the time axis (C2)
-  OpId refused;         // the op that it is about; none: it is about several
-};
 /// Types `ops` on the mesh with one more axis of size `chunks`: values of `seeds` that come from outside arrive so,
 /// those that the ops make are asked for so. Nothing is changed.
 ChunkTypes type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,

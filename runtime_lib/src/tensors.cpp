@@ -18,22 +18,36 @@ namespace weft {
 namespace {
 
 Range range_of(const PortView& view) { return {view.port.in_window, view.port.offset, view.bytes()}; }
-Part part_of(const PortView& view, const WholeTensor& tensor) {
-  Part part{std::vector<char>(size_t(view.bytes())), lengths_of(view.port, tensor.shape)};
-  take_part(view, tensor.shape, tensor.elements, part.bytes.data());
+
+int64_t bytes_of(const PortViews& views) {
+  int64_t bytes = 0;
+  for (const PortView& view : views) bytes += view.bytes();
+  return bytes;
+}
+
+/// Calls use(view, its bytes in `bytes`, which has those of all views).
+template <class Bytes, class Use>
+void for_each_view(const PortViews& views, Bytes& bytes, Use&& use) {
+  auto* at = bytes.data();
+  for (const PortView& view : views) {
+    use(view, at);
+    at += view.bytes();
+  }
+}
+
+Part part_of(const PortViews& views, const Port& port, const WholeTensor& tensor) {
+  Part part{std::vector<char>(size_t(bytes_of(views))), lengths_of(port, tensor.shape)};
+  for_each_view(views, part.bytes,
+                [&](const PortView& view, char* bytes) { take_part(view, tensor.shape, tensor.elements, bytes); });
   return part;
 }
 
-Part load_part(const PortView& view, const std::string& file) {
-  const NpyFile npy(file, view.port.dtype);
-  check_shape(view.port, npy.shape(), file);
-  return part_of(view, {view.port.name, npy.shape(), npy.data()});
-}
-
-void store_part(RankBase& rank, const PortView& view, const Part& part) {
-  const Range range = range_of(view);
-  if (!part.bytes.empty()) memcpy(rank.at(range), part.bytes.data(), part.bytes.size());
-  rank.flush(range);
+void store_part(RankBase& rank, const PortViews& views, const Part& part) {
+  for_each_view(views, part.bytes, [&](const PortView& view, const char* bytes) {
+    const Range range = range_of(view);
+    if (range.bytes > 0) memcpy(rank.at(range), bytes, size_t(range.bytes));
+    rank.flush(range);
+  });
 }
 
 void add_claims(LengthClaims& claims, const Port& port, const std::vector<int64_t>& lengths) {
@@ -41,20 +55,20 @@ void add_claims(LengthClaims& claims, const Port& port, const std::vector<int64_
   for (size_t b = 0; b < lengths.size(); ++b) claims.add(bounds[b], lengths[b], "'" + std::string(port.name) + "'");
 }
 
-/// A rank's view of a port that one of the programs has; nothing where the rank holds no part of it.
-std::optional<PortView> view_of(const Executable& variant, const char* name, int rank) {
+/// A rank's views of an input; none where the rank holds no part of it.
+PortViews views_of(const Executable& variant, const char* name, int rank) {
   const Program& program = program_of(variant, rank);
-  const Port* port = find_port(program.inputs, name);
-  if (port == nullptr || !holds(program, *port, rank)) return {};
-  return PortView(*port, rank);
+  PortViews views;
+  for (const Port& port : program.inputs)
+    if (std::string_view(port.name) == name && holds(program, port, rank)) views.emplace_back(port, rank);
+  return views;
 }
 
 /// What a rank holds of a tensor in a file; where it holds no part, only the lengths.
-Part load_from(const std::optional<PortView>& view, const Port& port, const std::string& file) {
-  if (view) return load_part(*view, file);
+Part load_from(const PortViews& views, const Port& port, const std::string& file) {
   const NpyFile npy(file, port.dtype);
   check_shape(port, npy.shape(), file);
-  return {{}, lengths_of(port, npy.shape())};
+  return part_of(views, port, {port.name, npy.shape(), npy.data()});
 }
 
 void check_length(const Port& port, const Bound& bound, int64_t length) {
@@ -74,33 +88,34 @@ VariantInputs::VariantInputs(RankBase& rank, const Executable& variant, const Op
     const bool is_given_later = is_fed(variant, port->name);
     const bool has_file = given != options.inputs.end() && !is_given_later;
     inputs_.push_back({*port,
-                       view_of(variant, port->name, rank.rank),
+                       views_of(variant, port->name, rank.rank),
                        has_file ? given->second : "",
                        !has_file && !is_given_later,
                        false,
                        {}});
-    if (is_given_later && variant.training != nullptr) inputs_.back().part.bytes.assign(1, 0);  // no evaluation
+    if (is_given_later && variant.training != nullptr)
+      inputs_.back().part.bytes.assign(size_t(bytes_of(inputs_.back().views)), 0);  // no evaluation
   }
 }
 
 void VariantInputs::load_one(Input& input, int invocation) {
   if (!input.file.empty()) {
-    input.part = load_from(input.view, input.port, input_file(input.file, invocation));
+    input.part = load_from(input.views, input.port, input_file(input.file, invocation));
     return;
   }
-  input.part = {std::vector<char>(input.view ? size_t(input.view->bytes()) : 0),
-                lengths_of(input.port, file_shape(input.port))};
+  input.part = {std::vector<char>(size_t(bytes_of(input.views))), lengths_of(input.port, file_shape(input.port))};
 }
 
 /// Elements of a random input, whose lengths are settled.
 void VariantInputs::fill(Input& input) const {
   input.is_filled = true;
-  if (!input.view) return;
+  if (input.views.empty()) return;
   std::vector<int64_t> shape = file_shape(input.port);
   const size_t leading = shape.size() - size_t(input.port.shape.ndim);
   const std::span<const Bound> bounds = input.port.layout.bounds;
   for (size_t b = 0; b < bounds.size(); ++b) shape[size_t(bounds[b].dim) + leading] = input.part.lengths[b];
-  take_random(*input.view, shape, seed_, input.part.bytes.data());
+  for_each_view(input.views, input.part.bytes,
+                [&](const PortView& view, char* bytes) { take_random(view, shape, seed_, bytes); });
 }
 
 /// A random input takes the lengths that files and states give it, else its bounds.
@@ -124,7 +139,7 @@ void VariantInputs::load(int invocation) {
 void VariantInputs::give(const WholeTensor& tensor) {
   for (Input& input : inputs_) {
     if (std::string_view(tensor.name) != input.port.name) continue;
-    input.part = input.view ? part_of(*input.view, tensor) : Part{{}, lengths_of(input.port, tensor.shape)};
+    input.part = part_of(input.views, input.port, tensor);
     input.is_random = false;
   }
 }
@@ -138,25 +153,24 @@ void VariantInputs::upload(const States& states) {
     if (input.is_random) settle(input, claims);
   states.claim_bounds(claims);
   store_lengths(rank_, claims);
-  for (const Input& input : inputs_)
-    if (input.view) store_part(rank_, *input.view, input.part);
+  for (const Input& input : inputs_) store_part(rank_, input.views, input.part);
 }
 
 /// What a file says of how a state begins.
-static std::optional<Part> part_of_file(const std::optional<PortView>& view, const Port& port, const Options& options) {
+static std::optional<Part> part_of_file(const PortViews& views, const Port& port, const Options& options) {
   const std::string file = first_file_of_state(options, port.name);
   if (file.empty()) return {};
-  return load_from(view, port, file);
+  return load_from(views, port, file);
 }
 
 States::States(RankBase& rank, const Options& options) : rank_(rank) {
   const Executable& first = variant_of(rank.executable, 0);
   for (const Port* port : distinct_ports(first, &Program::inputs)) {
     if (!is_state_input(first, port->name)) continue;
-    StateTensor held{{}, view_of(first, port->name, rank.rank), std::nullopt, {}};
+    StateTensor held{{}, views_of(first, port->name, rank.rank), std::nullopt, {}};
     for (size_t v = 0; v < variant_count(rank.executable); ++v)
       held.ports.push_back(&port_named(variant_of(rank.executable, v), port->name, &Program::inputs));
-    held.from_file = part_of_file(held.view, *port, options);
+    held.from_file = part_of_file(held.views, *port, options);
     states_.push_back(std::move(held));
   }
 }
@@ -177,18 +191,19 @@ void States::start(StateTensor& state) {
   const bool is_zero = port.layout.initial < 0;
   state.lengths =
       is_zero ? lengths_at_start(variant_of(rank_.executable, 0), port) : lengths_of(port, file_shape(port));
-  if (!state.view) return;
-  const Range range = range_of(*state.view);
-  if (range.bytes == 0) return;
-  if (is_zero)
-    memset(rank_.at(range), 0, size_t(range.bytes));
-  else
-    memcpy(rank_.at(range), rank_.image + state.view->port.layout.initial, size_t(range.bytes));
-  rank_.flush(range);
+  for (const PortView& view : state.views) {
+    const Range range = range_of(view);
+    if (range.bytes == 0) continue;
+    if (is_zero)
+      memset(rank_.at(range), 0, size_t(range.bytes));
+    else
+      memcpy(rank_.at(range), rank_.image + view.port.layout.initial, size_t(range.bytes));
+    rank_.flush(range);
+  }
 }
 
 void States::set(StateTensor& state, const Part& part) {
-  if (state.view) store_part(rank_, *state.view, part);
+  store_part(rank_, state.views, part);
   state.lengths = part.lengths;
 }
 
@@ -207,10 +222,12 @@ std::vector<Part> States::take() {
   std::vector<Part> parts;
   for (const StateTensor& state : states_) {
     Part& part = parts.emplace_back(Part{{}, state.lengths});
-    if (!state.view) continue;
-    const Range range = range_of(*state.view);
-    rank_.fetch(range);
-    part.bytes.assign(rank_.at(range), rank_.at(range) + range.bytes);
+    part.bytes.resize(size_t(bytes_of(state.views)));
+    for_each_view(state.views, part.bytes, [&](const PortView& view, char* bytes) {
+      const Range range = range_of(view);
+      rank_.fetch(range);
+      std::copy_n(rank_.at(range), range.bytes, bytes);
+    });
   }
   return parts;
 }
@@ -226,9 +243,7 @@ void States::give(const std::vector<WholeTensor>& tensors) {
     const Port& port = port_of(state);
     const auto tensor = std::find_if(tensors.begin(), tensors.end(),
                                      [&](const WholeTensor& t) { return std::string_view(t.name) == port.name; });
-    if (tensor != tensors.end())
-      given.emplace_back(&state,
-                         state.view ? part_of(*state.view, *tensor) : Part{{}, lengths_of(port, tensor->shape)});
+    if (tensor != tensors.end()) given.emplace_back(&state, part_of(state.views, port, *tensor));
     add_claims(claims, port, tensor != tensors.end() ? given.back().second.lengths : state.lengths);
   }
   for (const auto& [state, part] : given) set(*state, part);
@@ -255,7 +270,7 @@ int64_t States::length(std::string_view name, int dim) const {
 std::vector<Range> States::ranges() const {
   std::vector<Range> out;
   for (const StateTensor& state : states_)
-    if (state.view) out.push_back(range_of(*state.view));
+    for (const PortView& view : state.views) out.push_back(range_of(view));
   return out;
 }
 

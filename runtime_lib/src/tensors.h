@@ -12,9 +12,12 @@
 
 namespace weft {
 
+/// Where a rank's parts of one global tensor lie: one for each of its places that reads it.
+using PortViews = std::vector<PortView>;
+
 /// A rank's part of one global tensor, outside of the program's buffers, with the run-time lengths of its bounds.
 struct Part {
-  std::vector<char> bytes;
+  std::vector<char> bytes;       // of all views, one behind the other
   std::vector<int64_t> lengths;  // one for each bound of the layout
 };
 
@@ -43,9 +46,9 @@ class VariantInputs {
  private:
   struct Input {
     const Port& port;
-    std::optional<PortView> view;  // none: the rank holds no part
-    std::string file;              // empty: random, or given
-    bool is_random, is_filled;     // with random elements
+    PortViews views;            // none: the rank holds no part
+    std::string file;           // empty: random, or given
+    bool is_random, is_filled;  // with random elements
     Part part;
   };
   void load_one(Input& input, int invocation);
@@ -87,7 +90,7 @@ class States {
  private:
   struct StateTensor {
     std::vector<const Port*> ports;  // of each variant
-    std::optional<PortView> view;    // of all of them; none: the rank holds no part
+    PortViews views;                 // of all of them; none: the rank holds no part
     std::optional<Part> from_file;   // none: it begins as its initialiser, or as zeros
     std::vector<int64_t> lengths;    // for each bound of the port
   };

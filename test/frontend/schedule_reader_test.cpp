@@ -269,4 +269,46 @@ TEST_CASE("each mistake of a pipeline") {
   CHECK(id(stages + "  order: [[a, 0], [a, 1], [a, 2]]") == "order-micro-batch");
   CHECK(id(stages + "  order: [[a, 0], [a, 1], [a, 0]]") == "order-repeated");
   CHECK(id(stages + "  order: [[a, 0]]") == "order-entry-missing");
+  CHECK(id(stages + "  order: {search: {period: 2}}") == "unknown-key");
+  CHECK(id(stages + "  order: {search: {periods: 0}}") == "schedule-range");
+  CHECK(id("  stages: 0\n  micro_batches: 2\n") == "schedule-range");
+  CHECK(id("  stages: {a: rest, b: rest}\n  micro_batches: 2\n") == "stages-rest");
+  CHECK(id("  stages: {a: {place: all, nodes: x}, b: rest}\n  micro_batches: 2\n") == "stage-place");
+}
+
+TEST_CASE("stages without places have places of their own") {
+  const auto read = [](const std::string& rest) {
+    const ReadSchedule made = read_yaml_schedule("weft: 1\nmesh: {tp: 2}\npipeline: " + rest);
+    REQUIRE(made.schedule);
+    return *made.schedule;
+  };
+  for (const Schedule& schedule : {read("{stages: {stage0: \"h.{0..5}.*\", stage1: rest}, micro_batches: 2}"),
+                                   read("{stages: 2, micro_batches: 2}")}) {
+    const std::vector<PlaceRequest> places = places_of(schedule);
+    REQUIRE(places.size() == 2);
+    CHECK(places[0].name == "stage0");
+    CHECK(places[0].ranks == std::vector<int>{0, 1});
+    CHECK(places[1].ranks == std::vector<int>{2, 3});
+    CHECK(places[1].mesh == Mesh{{"tp", 2}});
+  }
+  const Schedule short_form =
+      read("{stages: {a: [x, y], b: rest}, micro_batches: 2, order: {search: {periods: 3, memory: 1GiB}}}");
+  CHECK(short_form.pipeline->stages[0].nodes.size() == 2);
+  CHECK(short_form.pipeline->stages[1].has_rest);
+  CHECK(short_form.pipeline->order == PipelineRequest::Order::Search);
+  CHECK(short_form.pipeline->search.periods == 3);
+  CHECK(*short_form.pipeline->search.memory == int64_t{1} << 30);
+  CHECK(read("{stages: 2, micro_batches: 2, order: zb-h1}").pipeline->splits_backward);
+}
+
+TEST_CASE("each mistake of a pipeline of a training") {
+  const auto id = [](const std::string& train, const std::string& order) {
+    return read_yaml_schedule("weft: 1\npipeline: {stages: {a: x}, micro_batches: 1, order: " + order +
+                              "}\ntrain: {loss: l, optimizer: {sgd: {rate: 1}}" + train + "}\n")
+        .ids();
+  };
+  CHECK(id("", "[[a.forward, 0], [a.backward, 0]]") == "");
+  CHECK(id("", "[[a, 0]]") == "unknown-stage order-entry-missing order-entry-missing");
+  CHECK(id("", "[[a.forward, 0]]") == "order-entry-missing");
+  CHECK(id(", accumulate: 2", "gpipe") == "pipeline-accumulate");
 }

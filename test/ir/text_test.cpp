@@ -18,7 +18,7 @@ relation "past" = "\"past - rows\" * 2" by "a"
 relation "past" <= "4" where "-past + 1" by "b"
 state "past" -> "present" at "s.yaml":4:5
 state "a" -> "b"
-pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
+pipeline ["embed", "far" stage 0 backward behind] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
 constant #0 "w" f32[2, 2] = [1, 0.1, -0, 1e+30]
 constant #1 "h" f16[3] = [inf, -inf, nan]
 constant #2 "u" u64[2] = [18446744073709551615, 5]
@@ -35,7 +35,7 @@ graph {
   %c3 = Constant() {value = #3} : bool[]
   %c4 = Constant() {value = #4} : i8[0]
   %big = Constant() {value = #5} : bf16[100]
-  %y = Clip(%past, _, %c) {empty = [], list = [1, -2], none = real [], real = 1.0, reals = [0.5, inf, 1e-07], text = "a\nb"} : f32["past - rows" * past * 2 - min("past - rows", past) + past / 3<=64, 4] [dp: P(max), "a b": V] @all stage 1 "node" from 2
+  %y = Clip(%past, _, %c) {empty = [], list = [1, -2], none = real [], real = 1.0, reals = [0.5, inf, 1e-07], text = "a\nb"} : f32["past - rows" * past * 2 - min("past - rows", past) + past / 3<=64, 4] [dp: P(max), "a b": V] @all block 1 "node" from 2
   %o, %p = Chunk(%past) {chunks = 2} : f32[4], f32[] mechanism fused "chunk op" by 1 {
     time {chunk: 2, t: 3}
     %a = Input() : f32[4] [dp: S(0,2), chunk: S(0,1)] @all
@@ -80,8 +80,8 @@ TEST_CASE("text: what was read is in the module") {
   CHECK(m->states[0].loc.line == 4);
   CHECK(m->constants.tensor(ConstantId{2}).integers[0] == -1);
   CHECK(m->constants.tensor(ConstantId{5}).size() == 100);
-  CHECK(m->pipeline->order[2].stage == 1);
-  CHECK(m->graph.op(m->graph.find_op("node")).stage == 1);
+  CHECK(m->pipeline->order[2].block == 1);
+  CHECK(m->graph.op(m->graph.find_op("node")).block == 1);
   CHECK(m->graph.op(m->graph.find_op("past op")).port == 0);
   CHECK(m->graph.op(m->graph.find_op("chunk op")).mechanism == Mechanism::Fused);
   const Graph& g = m->graph;

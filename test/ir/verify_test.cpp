@@ -46,12 +46,12 @@ TEST_CASE("verify: arity, attributes, types") {
             .find("'w' (MatMul): is not typed") == 0);
 }
 
-TEST_CASE("verify: stage, port and mechanism stand where they mean something") {
+TEST_CASE("verify: block, port and mechanism stand where they mean something") {
   CHECK(finding("%x = Input() : f32[2] @all port 1\n%y = Neg(%x) : f32[2] @all\nreturn %y") == "");
   CHECK(finding("%x = Input() : f32[2] @all\n%y = Neg(%x) : f32[2] @all port 0\nreturn %y") ==
         "'y' (Neg): has a port and is no input");
-  CHECK(finding("%x = Input() : f32[2] @all\n%y = Neg(%x) : f32[2] @all stage 0\nreturn %y") ==
-        "'y' (Neg): its stage does not exist");
+  CHECK(finding("%x = Input() : f32[2] @all\n%y = Neg(%x) : f32[2] @all block 0\nreturn %y") ==
+        "'y' (Neg): its block does not exist");
   CHECK(finding("%x = Input() : f32[2] @all\n%y = Neg(%x) : f32[2] @all mechanism fused\nreturn %y") ==
         "'y' (Neg): has a mechanism and is no chunk");
 }

@@ -1,0 +1,502 @@
+#include "passes/prepare/stages.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/base/contains.h"
+#include "ir/op_def.h"
+#include "passes/cost/cost_model.h"
+#include "passes/graph_order.h"
+#include "passes/prepare/cut_line.h"
+#include "passes/select.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr int kNone = -1, kSeveral = -2;
+
+/// "fc.again.grad" of "fc": the node whose derivative, or whose result once more, an op computes.
+std::string name_of_forward(std::string name) {
+  constexpr std::string_view kGrad = ".grad";
+  while (name.ends_with(kGrad)) name.erase(name.size() - kGrad.size());
+  if (const size_t at = name.find(kAgain); at != std::string::npos) name.erase(at, kAgain.size());
+  return name;
+}
+
+PlaceId find_place(const Module& module, const std::string& name) {
+  for (uint32_t p = 0; p < module.places.size(); ++p)
+    if (module.places[p].name == name) return {p};
+  return {};
+}
+
+/// Gives an op, and those of its regions, a place.
+void set_place(Graph& graph, OpId id, PlaceId place) {
+  Op& op = graph.edit(id);
+  op.place = place;
+  for (Graph& region : op.regions)
+    for (OpId inner : region.order()) set_place(region, inner, place);
+}
+
+/// An op of stage `to` reads a result of stage `from`.
+struct StageRead {
+  int from, to;
+};
+
+/// The stages in the order of the schedule, but each behind those it reads; stages that read each other stay as
+/// listed.
+std::vector<int> sequence_of(int stages, const std::vector<StageRead>& reads) {
+  std::vector<int> sequence;
+  std::vector<bool> done(static_cast<size_t>(stages), false);
+  const auto is_ready = [&](int stage) {
+    return std::none_of(reads.begin(), reads.end(), [&](const StageRead& r) { return r.to == stage && !done[r.from]; });
+  };
+  while (static_cast<int>(sequence.size()) < stages) {
+    int next = -1;
+    for (int s = stages - 1; s >= 0; --s)
+      if (!done[s] && (next < 0 || is_ready(s) || !is_ready(next))) next = s;
+    done[next] = true;
+    sequence.push_back(next);
+  }
+  return sequence;
+}
+
+bool is_source(const Op& op) { return category(op) == Category::Source; }
+
+}  // namespace
+
+Stages::Stages(Module& module, const Schedule& schedule, const Target& target, Diags& diags)
+    : module_(module),
+      graph_(module.graph),
+      schedule_(schedule),
+      target_(target),
+      diags_(diags),
+      stage_of_(module.graph.op_capacity(), kNone),
+      phase_of_(module.graph.op_capacity(), Phase::Forward),
+      of_weights_(module.graph.op_capacity(), false),
+      free_(module.graph.op_capacity(), false),
+      rank_(schedule.pipeline->stages.size(), 0) {}
+
+void Stages::assign() {
+  find_phases();
+  for (size_t s = 0; s < schedule_.pipeline->stages.size(); ++s) assign_listed(static_cast<int>(s));
+  if (!diags_.ok()) return;
+  find_free();
+  if (schedule_.pipeline->cuts)
+    assign_cuts();
+  else
+    assign_rest();
+  if (!diags_.ok()) return;
+  rank_stages();
+  assign_forward();
+  if (module_.training) {
+    assign_backward();
+    find_homes();
+    assign_update();
+  }
+  copy_free_ops();
+  report_missing();
+  if (module_.training && schedule_.pipeline->splits_backward && diags_.ok()) split_backward();
+}
+
+/// Of a training: what figures are computed from; then what derivatives are computed from; then the rest.
+void Stages::find_phases() {
+  if (!module_.training) return;
+  std::vector<ValueId> figures, derivatives;
+  for (const Graph::Output& output : graph_.outputs())
+    if (module_.training->is_figure(output.name)) figures.push_back(output.value);
+  for (const OpId id : graph_.order())
+    if (const Op& op = graph_.op(id);
+        std::ranges::any_of(op.origins, [&](OriginId o) { return module_.origins[o.index].phase != Phase::Update; }))
+      derivatives.insert(derivatives.end(), op.outputs.begin(), op.outputs.end());
+  const std::vector<bool> is_forward = ancestors_of(graph_, figures), is_early = ancestors_of(graph_, derivatives);
+  for (const OpId id : graph_.order())
+    phase(id) = is_forward[id.index] ? Phase::Forward : is_early[id.index] ? Phase::Backward : Phase::Update;
+}
+
+/// Resolves the selectors of one stage. A derivative follows its node, whatever a pattern meets.
+void Stages::assign_listed(int number) {
+  const SelectableNames names(module_, graph_, schedule_.aliases);
+  for (const Selector& selector : schedule_.pipeline->stages[static_cast<size_t>(number)].nodes) {
+    bool matched = false;
+    for (const Bindings& bindings : names.bindings({selector}))
+      for (OpId id : names.select_ops(selector, bindings)) {
+        matched = true;
+        if (phase(id) != Phase::Forward) continue;
+        int& mine = stage(id);
+        if (mine >= 0 && mine != number)
+          diags_.error("stage-twice", selector.loc, "'{}' is in stage '{}' already{}", graph_.op(id).name,
+                       schedule_.pipeline->stages[static_cast<size_t>(mine)].name, merged_text(graph_.op(id)));
+        mine = number;
+      }
+    if (!matched) names.report_unmatched(selector, diags_);
+  }
+}
+
+/// Nodes that compute the same, or that a rewrite rule joined, are one op: each of their names selects it.
+std::string Stages::merged_text(const Op& op) const {
+  if (op.origins.size() < 2) return "";
+  std::vector<std::string> names;
+  for (OriginId origin : op.origins) names.push_back("'" + module_.origins[origin.index].name + "'");
+  return ": " + join(names, " and ") + " have become one op";
+}
+
+/// Where not every node is listed, a node is the model's if it reads an image or a matrix; masks and positions are made
+/// of less.
+bool Stages::is_large(const Op& source) const {
+  const std::vector<StageRequest>& stages = schedule_.pipeline->stages;
+  const bool lists_all = !schedule_.pipeline->cuts && std::ranges::none_of(stages, &StageRequest::has_rest);
+  if (lists_all || (source.kind != OpKind::Input && source.kind != OpKind::Constant)) return false;
+  const TensorType& type = graph_.type(source.outputs[0]);
+  return is_float(type.dtype) && std::ranges::count_if(type.shape, [](const Extent& e) { return e.bound > 1; }) > 1;
+}
+
+/// A state is free if its next value is: the number of the step. All are taken for it until one turns out not to be.
+void Stages::find_free() {
+  std::set<std::string> bound;  // states that are not free
+  size_t before;
+  do {
+    before = bound.size();
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      const bool is_bound_state = op.kind == OpKind::Input && bound.contains(graph_.value(op.outputs[0]).name);
+      free_[id.index] = stage(id) < 0 && op.regions.empty() && !is_bound_state &&
+                        (is_source(op) ? !is_large(op) : !op.inputs.empty()) &&
+                        std::ranges::all_of(op.inputs, [&](ValueId v) { return !v || is_free(graph_.producer(v)); });
+    }
+    for (const State& state : module_.states)
+      for (const Graph::Output& output : graph_.outputs())
+        if (output.name == state.output && !is_free(graph_.producer(output.value))) bound.insert(state.input);
+  } while (bound.size() != before);
+  for (const OpId id : graph_.order()) {  // a parameter under another shape is read as it is
+    const Op& op = graph_.op(id);
+    const bool is_of_source = std::ranges::all_of(
+        op.inputs, [&](ValueId v) { return !v || is_source(graph_.producer_op(v)) || is_free(graph_.producer(v)); });
+    if (stage(id) < 0 && category(op) == Category::View && is_of_source) free_[id.index] = true;
+  }
+}
+
+/// True for what `train:` has added to the model's nodes.
+bool Stages::is_added(const Op& op) const {
+  return module_.training && !op.origins.empty() && std::ranges::all_of(op.origins, [&](OriginId o) {
+           return module_.origins[o.index].loc.file == schedule_.file;
+         });
+}
+
+/// The nodes of the model that no other stage lists.
+void Stages::assign_rest() {
+  const std::vector<StageRequest>& stages = schedule_.pipeline->stages;
+  const auto rest = std::ranges::find(stages, true, &StageRequest::has_rest);
+  if (rest == stages.end()) return;
+  for (const OpId id : graph_.order())
+    if (stage(id) < 0 && is_of_model(id)) stage(id) = static_cast<int>(rest - stages.begin());
+}
+
+/// True for an op of the forward pass that a stage has to have, and does not follow others.
+bool Stages::is_of_model(OpId id) const {
+  const Op& op = graph_.op(id);
+  const bool follows = is_source(op) || category(op) == Category::View || is_added(op) || is_free(id);
+  return phase_of_[id.index] == Phase::Forward && !follows;
+}
+
+/// Of ops in a line: the bytes that those up to each one make and later ones read.
+std::vector<int64_t> Stages::bytes_behind(const std::vector<OpId>& ops) const {
+  std::map<OpId, size_t> at;
+  for (size_t i = 0; i < ops.size(); ++i) at[ops[i]] = i;
+  std::vector<int64_t> bytes(ops.size() + 1, 0);
+  for (size_t i = 0; i < ops.size(); ++i)
+    for (const ValueId v : graph_.op(ops[i]).outputs) {
+      size_t last = i;
+      std::vector<ValueId> read{v};
+      for (size_t r = 0; r < read.size(); ++r)  // through views
+        for (const Use& use : graph_.value(read[r]).uses) {
+          if (!use.op) continue;
+          if (const auto reader = at.find(use.op); reader != at.end()) last = std::max(last, reader->second);
+          if (category(graph_.op(use.op)) == Category::View) read.push_back(graph_.result(use.op));
+        }
+      const int64_t size = local_bytes(graph_.type(v), {});
+      bytes[i] += size, bytes[last] -= size;
+    }
+  for (size_t i = 1; i < bytes.size(); ++i) bytes[i] += bytes[i - 1];
+  return bytes;
+}
+
+/// Stages of about the same time, cut between nodes.
+void Stages::assign_cuts() {
+  std::vector<OpId> ops;
+  for (const OpId id : graph_.order())
+    if (is_of_model(id)) ops.push_back(id);
+  const std::vector<int64_t> behind = bytes_behind(ops);
+  const Ceilings ceilings = ceilings_of(target_);
+  std::map<uint32_t, size_t> last_of;  // of a node's ops
+  for (size_t i = 0; i < ops.size(); ++i)
+    for (const OriginId node : graph_.op(ops[i]).origins) last_of[node.index] = i;
+  std::vector<LineItem> line;
+  std::vector<size_t> item_of;
+  size_t end = 0;  // of the nodes that have begun
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (i == 0 || i > end) line.emplace_back();
+    for (const OriginId node : graph_.op(ops[i]).origins) end = std::max(end, last_of[node.index]);
+    item_of.push_back(line.size() - 1);
+    line.back().time += seconds_alone(module_, graph_, graph_.op(ops[i]), ceilings);
+    line.back().behind = behind[i];
+  }
+  const size_t stages = schedule_.pipeline->stages.size();
+  if (line.size() < stages) {
+    diags_.error("stages-too-many", schedule_.pipeline->stages[0].loc, "the model has {} nodes for {} stages",
+                 line.size(), stages);
+    return;
+  }
+  const std::vector<int> cut = cut_line(line, static_cast<int>(stages));
+  for (size_t i = 0; i < ops.size(); ++i) stage(ops[i]) = cut[item_of[i]];
+  note_cuts(ops, line, cut, item_of);
+}
+
+/// What went into which stage, for `explain`.
+void Stages::note_cuts(const std::vector<OpId>& ops, const std::vector<LineItem>& line, const std::vector<int>& cut,
+                       const std::vector<size_t>& item_of) {
+  double total = 0;
+  for (const LineItem& item : line) total += item.time;
+  for (size_t s = 0; s < schedule_.pipeline->stages.size(); ++s) {
+    double time = 0;
+    for (size_t i = 0; i < line.size(); ++i)
+      if (cut[i] == static_cast<int>(s)) time += line[i].time;
+    const auto is_here = [&](size_t i) { return cut[item_of[i]] == static_cast<int>(s); };
+    size_t first = 0, last = ops.size() - 1;
+    while (!is_here(first)) ++first;
+    while (!is_here(last)) --last;
+    module_.remarks.push_back(format("stage '{}': '{}' .. '{}', {} % of the predicted time",
+                                     schedule_.pipeline->stages[s].name, graph_.op(ops[first]).name,
+                                     graph_.op(ops[last]).name, static_cast<int>(100 * time / total + 0.5)));
+  }
+}
+
+/// Numbers the stages so that each is behind those that it reads.
+void Stages::rank_stages() {
+  std::vector<StageRead> reads;
+  for (const OpId id : graph_.order())
+    for (const ValueId v : graph_.op(id).inputs)
+      if (const int from = v ? stage(graph_.producer(v)) : kNone; from >= 0 && stage(id) >= 0 && from != stage(id))
+        reads.push_back({from, stage(id)});
+  const std::vector<int> sequence = sequence_of(static_cast<int>(rank_.size()), reads);
+  for (size_t at = 0; at < sequence.size(); ++at) rank_[static_cast<size_t>(sequence[at])] = static_cast<int>(at);
+}
+
+int Stages::latest(int a, int b) const {
+  if (a < 0 || b < 0) return std::max(a, b);
+  return rank_[static_cast<size_t>(a)] >= rank_[static_cast<size_t>(b)] ? a : b;
+}
+
+int Stages::stage_of_operands(const Op& op) const {
+  int found = kNone;
+  for (const ValueId v : op.inputs)
+    if (v) found = latest(found, stage(graph_.producer(v)));
+  return found;
+}
+
+void Stages::assign_forward() {
+  for (const OpId id : graph_.order()) {
+    const Op& op = graph_.op(id);
+    if (phase(id) != Phase::Forward || stage(id) >= 0 || is_free(id) || is_source(op)) continue;
+    if (category(op) == Category::View || is_added(op)) stage(id) = stage_of_operands(op);
+  }
+}
+
+/// The earliest stage of the nodes that the op is a derivative of, since its backward pass is the last of theirs.
+void Stages::assign_backward() {
+  std::map<std::string, int> stage_of_node;
+  for (const OpId id : graph_.order())
+    if (phase(id) == Phase::Forward && stage(id) >= 0)
+      for (const OriginId origin : graph_.op(id).origins)
+        stage_of_node.emplace(module_.origins[origin.index].name, stage(id));
+  for (const OpId id : graph_.order()) {
+    const Op& op = graph_.op(id);
+    if (phase(id) != Phase::Backward || is_free(id) || is_source(op)) continue;
+    for (const OriginId origin : op.origins) {
+      const auto node = stage_of_node.find(name_of_forward(module_.origins[origin.index].name));
+      if (node == stage_of_node.end()) continue;
+      if (stage(id) < 0 || latest(stage(id), node->second) == stage(id)) stage(id) = node->second;
+    }
+    if (stage(id) < 0) stage(id) = stage_of_operands(op);
+  }
+}
+
+/// A parameter is at home in the first stage that reads it, what an optimizer keeps of it there too.
+void Stages::find_homes() {
+  for (const ValueId input : graph_.inputs()) {
+    int home = kNone;
+    for (const Use& use : graph_.value(input).uses)
+      if (use.op && stage(use.op) >= 0 && (home < 0 || latest(home, stage(use.op)) == home)) home = stage(use.op);
+    if (home >= 0) homes_[graph_.value(input).name] = home;
+  }
+  for (const State& state : module_.states)
+    if (const auto of = homes_.find(state.of); !state.of.empty() && of != homes_.end())
+      homes_[state.input] = of->second;
+}
+
+/// What leads to the next values of one home's states runs there; all else where its operands are.
+void Stages::assign_update() {
+  std::vector<int> leads(graph_.op_capacity(), kNone);
+  const auto lead = [&](OpId id, int home) {
+    int& at = leads[id.index];
+    at = home == kNone || at == home ? at : at == kNone ? home : kSeveral;
+  };
+  for (const Graph::Output& output : graph_.outputs())
+    for (const State& state : module_.states)
+      if (const auto home = homes_.find(state.input); state.output == output.name && home != homes_.end())
+        lead(graph_.producer(output.value), home->second);
+  std::vector<OpId> order = graph_.order();
+  for (auto at = order.rbegin(); at != order.rend(); ++at)
+    for (const ValueId v : graph_.op(*at).outputs)
+      for (const Use& use : graph_.value(v).uses)
+        if (use.op) lead(*at, leads[use.op.index]);
+  for (const OpId id : order) {
+    if (phase(id) != Phase::Update || is_free(id) || is_source(graph_.op(id))) continue;
+    stage(id) = leads[id.index] >= 0 ? leads[id.index] : stage_of_operands(graph_.op(id));
+  }
+}
+
+/// Of a backward pass, what another stage's is computed from, or gradients of several parameters; and the rest, which
+/// nothing but one update waits for. A stage without the first has one block.
+void Stages::split_backward() {
+  const std::vector<OpId> order = graph_.order();
+  std::vector<std::set<ValueId>> leads_to(graph_.op_capacity());  // gradients; two stand for more
+  std::vector<bool> is_awaited(graph_.op_capacity(), false), is_split(rank_.size(), false);
+  const auto add = [](std::set<ValueId>& to, ValueId v) {
+    if (to.size() < 2) to.insert(v);
+  };
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    if (phase(*at) != Phase::Backward || is_source(graph_.op(*at))) continue;
+    std::set<ValueId>& mine = leads_to[at->index];
+    for (const ValueId v : graph_.op(*at).outputs)
+      for (const Use& use : graph_.value(v).uses) {
+        if (!use.op || phase(use.op) == Phase::Update) {
+          add(mine, v);
+          continue;
+        }
+        is_awaited[at->index] = is_awaited[at->index] || is_awaited[use.op.index] || stage(use.op) != stage(*at);
+        for (const ValueId gradient : leads_to[use.op.index]) add(mine, gradient);
+      }
+    is_awaited[at->index] = is_awaited[at->index] || mine.size() > 1;
+    if (is_awaited[at->index]) is_split[static_cast<size_t>(stage(*at))] = true;
+  }
+  for (const OpId id : order)
+    if (phase(id) == Phase::Backward && !is_source(graph_.op(id)))
+      of_weights_[id.index] = !is_awaited[id.index] && is_split[static_cast<size_t>(stage(id))];
+}
+
+/// Readers first, so that they have stages.
+void Stages::copy_free_ops() {
+  const std::vector<OpId> order = graph_.order();
+  for (auto at = order.rbegin(); at != order.rend(); ++at)
+    if (is_free(*at) && !is_source(graph_.op(*at))) copy_for_stages(*at);
+}
+
+/// The op for the first of the stages that read it, and a copy for each other one. What only outputs read is computed
+/// in the last stage.
+void Stages::copy_for_stages(OpId id) {
+  std::map<int, std::vector<Use>> readers;
+  std::map<int, Phase> phases;
+  for (const ValueId v : graph_.op(id).outputs)
+    for (const Use& use : graph_.value(v).uses) {
+      if (!use.op || stage(use.op) < 0) continue;
+      readers[stage(use.op)].push_back(use);
+      const auto found = phases.emplace(stage(use.op), phase(use.op)).first;
+      found->second = std::min(found->second, phase(use.op));
+    }
+  const int last = static_cast<int>(std::ranges::max_element(rank_) - rank_.begin());
+  stage(id) = readers.empty() ? last : readers.begin()->first;
+  if (!readers.empty() && phase(id) != Phase::Forward) phase(id) = phases.begin()->second;
+  const Op op = graph_.op(id);
+  for (const auto& [number, uses] : readers) {
+    if (number == stage(id)) {
+      for (const ValueId v : op.outputs) copies_[v][number] = v;
+      continue;
+    }
+    NewOp made = copy_of(op);
+    made.name += "." + schedule_.pipeline->stages[static_cast<size_t>(number)].name;
+    made.inputs = op.inputs;
+    for (const ValueId v : op.outputs) {
+      made.results.push_back(graph_.type(v));
+      made.result_names.push_back(graph_.value(v).name + "." +
+                                  schedule_.pipeline->stages[static_cast<size_t>(number)].name);
+    }
+    const OpId copy = graph_.add(std::move(made), graph_.next(id));
+    stage_of_.push_back(number), phase_of_.push_back(phases.at(number)), of_weights_.push_back(false);
+    free_.push_back(true);
+    for (size_t r = 0; r < op.outputs.size(); ++r) {
+      copies_[op.outputs[r]][number] = graph_.op(copy).outputs[r];
+      for (const Use& use : uses)
+        if (graph_.op(use.op).inputs[use.input] == op.outputs[r])
+          graph_.set_input(use.op, use.input, graph_.op(copy).outputs[r]);
+    }
+  }
+}
+
+void Stages::report_missing() {
+  for (const OpId id : graph_.order()) {
+    if (is_source(graph_.op(id)) || stage(id) >= 0) continue;
+    diags_.error("stage-missing", module_.loc(graph_.op(id)), "no stage of the pipeline lists '{}'", graph_.op(id).name)
+        .note(schedule_.pipeline->loc, "the stages are listed here");
+  }
+}
+
+/// Blocks that run once stand behind the others.
+std::vector<Pipeline::Block> Stages::number_blocks() {
+  struct Key {
+    int stage;
+    Phase phase;
+    bool of_weights;
+    auto operator<=>(const Key&) const = default;
+  };
+  const auto key_of = [&](OpId id) { return Key{stage(id), phase(id), of_weights_[id.index]}; };
+  std::map<Key, int> numbers;
+  for (const OpId id : graph_.order())
+    if (!is_source(graph_.op(id))) numbers[key_of(id)] = 0;
+  std::vector<Pipeline::Block> blocks;
+  const auto add = [&](const Key& key, const char* part) {
+    numbers[key] = static_cast<int>(blocks.size());
+    const std::string& name = schedule_.pipeline->stages[static_cast<size_t>(key.stage)].name;
+    const Turn turn = key.phase == Phase::Update ? Turn::Behind : Turn::MicroBatch;
+    blocks.push_back({name + part, key.stage, key.phase, turn, key.of_weights});
+  };
+  const int stages = static_cast<int>(rank_.size());
+  for (int s = 0; s < stages; ++s) {
+    add({s, Phase::Forward, false}, module_.training ? "_forward" : "");
+    if (numbers.contains({s, Phase::Backward, false})) add({s, Phase::Backward, false}, "_backward");
+    if (numbers.contains({s, Phase::Backward, true})) add({s, Phase::Backward, true}, "_weight");
+  }
+  for (int s = 0; s < stages && module_.training; ++s)
+    add({s, Phase::Update, false}, "_update");  // next values may arrive from elsewhere
+  for (const OpId id : graph_.order()) {
+    if (is_source(graph_.op(id))) continue;
+    set_place(graph_, id, find_place(module_, place_of(schedule_.pipeline->stages[static_cast<size_t>(stage(id))])));
+    graph_.edit(id).block = numbers.at(key_of(id));
+  }
+  return blocks;
+}
+
+std::vector<BlockRead> Stages::reads() const {
+  std::map<std::pair<int, int>, BlockRead> found;
+  for (OpId id : graph_.order())
+    for (ValueId v : graph_.op(id).inputs) {
+      if (!v || is_source(graph_.producer_op(v))) continue;
+      const int from = *graph_.producer_op(v).block, to = *graph_.op(id).block;
+      if (from == to) continue;
+      const bool same_place = graph_.producer_op(v).place == graph_.op(id).place;
+      found.insert({{from, to}, {from, to, graph_.value(v).name, graph_.op(id).name, same_place}});
+    }
+  std::vector<BlockRead> reads;
+  for (const auto& entry : found) reads.push_back(entry.second);
+  return reads;
+}
+
+ValueId Stages::copy_in(ValueId value, PlaceId place) const {
+  const auto copies = copies_.find(value);
+  if (copies != copies_.end())
+    for (const auto& [number, copy] : copies->second)
+      if (graph_.producer_op(copy).place == place) return copy;
+  return graph_.producer_op(value).place == place ? value : ValueId{};
+}
+
+}  // namespace weftc

@@ -1,0 +1,86 @@
+// The stages of a pipeline: which op runs in which, and in which block of it.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "passes/prepare/cut_line.h"
+
+namespace weftc {
+
+/// An op of block `to` reads a result of block `from`.
+struct BlockRead {
+  int from, to;
+  std::string value, node;
+  bool same_place;  // through memory, without a transfer
+};
+
+/// Finds the stage of every op that computes.
+///
+///   forward pass     the stage that lists the node; views and what `train:` adds go where their operands are
+///   backward pass    the stage of the node that is differentiated
+///   update           the stage of the parameter; what is computed from several, where the last of them is
+///
+/// What is computed from inputs alone and listed by none, such as masks and rates, is computed in each stage that reads
+/// it.
+class Stages {
+ public:
+  Stages(Module& module, const Schedule& schedule, const Target& target, Diags& diags);
+  /// Reports nodes of the model that no stage lists, or that several do.
+  void assign();
+  /// The blocks, of which each op gets its number, and the place of its stage.
+  std::vector<Pipeline::Block> number_blocks();
+  /// What blocks read of each other: the first value of each pair.
+  std::vector<BlockRead> reads() const;
+  /// The copy of a value in a stage at this place; none where it is computed elsewhere alone.
+  ValueId copy_in(ValueId value, PlaceId place) const;
+
+ private:
+  void assign_listed(int stage);
+  std::string merged_text(const Op& op) const;
+  void find_phases();
+  void find_free();
+  bool is_free(OpId id) const { return free_[id.index]; }
+  bool is_added(const Op& op) const;
+  bool is_large(const Op& source) const;
+  void rank_stages();
+  void assign_rest();
+  void assign_cuts();
+  void note_cuts(const std::vector<OpId>& ops, const std::vector<LineItem>& line, const std::vector<int>& cut,
+                 const std::vector<size_t>& item_of);
+  bool is_of_model(OpId id) const;
+  std::vector<int64_t> bytes_behind(const std::vector<OpId>& ops) const;
+  void assign_forward();
+  void split_backward();
+  void assign_backward();
+  void find_homes();
+  void assign_update();
+  void copy_free_ops();
+  void copy_for_stages(OpId id);
+  void report_missing();
+  int latest(int a, int b) const;
+  int stage_of_operands(const Op& op) const;
+
+  int& stage(OpId id) { return stage_of_[id.index]; }
+  int stage(OpId id) const { return stage_of_[id.index]; }
+  Phase& phase(OpId id) { return phase_of_[id.index]; }
+
+  Module& module_;
+  Graph& graph_;
+  const Schedule& schedule_;
+  const Target& target_;
+  Diags& diags_;
+  std::vector<int> stage_of_;  // by op; -1: none
+  std::vector<Phase> phase_of_;
+  std::vector<bool> of_weights_;      // of a split backward pass: what no other stage waits for
+  std::vector<bool> free_;            // computed from inputs and constants alone, and listed by no stage
+  std::vector<int> rank_;             // of a stage: behind those that it reads
+  std::map<std::string, int> homes_;  // of states, by the name of the input
+  std::map<ValueId, std::map<int, ValueId>> copies_;  // of what is computed in several stages, by stage
+};
+
+}  // namespace weftc

@@ -1,0 +1,105 @@
+// Trainings in stages: forward, backward and update are blocks, proved, and each step is that of one rank.
+#include <algorithm>
+
+#include "test/passes/planned.h"
+
+using namespace weftc;
+using namespace weftc::test;
+
+namespace {
+
+constexpr const char* kTwoLayers = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 8] w1 = random(1, 0.5), float[8] b1 = random(2, 0.5), float[8, 6] w2 = random(3, 0.5)> {
+  [norm] n = Tanh(x) [fc1] h1 = MatMul(n, w1) [bias1] h2 = Add(h1, b1) [act] h = Gelu(h2) [fc2] y = MatMul(h, w2)
+})";
+// A weight that the first and the last stage read, and a skip connection.
+constexpr const char* kTied = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 6] w = random(1, 0.5), float[6, 6] v = random(2, 0.5)> {
+  [norm] n = Tanh(x) [fc1] h1 = MatMul(n, w) [act] h2 = Gelu(h1) [mid] h3 = MatMul(h2, v) [skip] h4 = Add(h3, n)
+  [turn] t = Transpose <perm = [1, 0]> (w) [fc2] y = MatMul(h4, t)
+})";
+
+const std::string kMomentum =
+    "train:\n  loss: {mean_squared_error: {predictions: y, targets: target}}\n  optimizer: {momentum: {rate: 0.1}}\n";
+const std::string kClipped =
+    "train:\n  loss: {mean_squared_error: {predictions: y, targets: target}}\n  optimizer: {adamw: {rate: 0.1}}\n"
+    "  rate: {decay: cosine, warmup: 2, steps: 10, final: 0.1}\n  clip: {norm: 0.1}\n";
+
+const char* const kApart =
+    "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [1], mesh: {t: 1}}, c: {ranks: [2], mesh: {t: 1}}";
+const char* const kOver =
+    "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [1, 2], mesh: {t: 2}}, c: {ranks: [2, 0], mesh: {t: 2}}";
+
+struct StagedCase {
+  const char *model, *stages;
+};
+const StagedCase kCases[] = {
+    {kTwoLayers, "A: {place: a, nodes: [norm, fc1, bias1]}, B: {place: b, nodes: [act]}, C: {place: c, nodes: [fc2]}"},
+    {kTwoLayers,
+     "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: [bias1]}, C: {place: c, nodes: [act]}, "
+     "D: {place: a, nodes: [fc2]}"},
+    {kTied,
+     "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: [act, mid]}, C: {place: c, nodes: [skip, turn, fc2]}"},
+};
+
+std::string in_stages(const std::string& train, const char* places, const char* stages, int micro_batches,
+                      const std::string& order) {
+  return "weft: 1\nplaces: {" + std::string(places) + "}\npipeline:\n  stages: {" + stages +
+         "}\n  micro_batches: " + std::to_string(micro_batches) + "\n  order: " + order + "\n" + train;
+}
+
+/// Every output, in each place that makes it, is that of one rank.
+void check_staged_step(const char* model, const std::string& train, const std::string& yaml) {
+  CAPTURE(yaml);
+  const auto one = prepare(model, "weft: 1\n" + train, "decompose");
+  REQUIRE_MESSAGE(one->ok(), one->diags.text());
+  const EvalResult expected = evaluate(*one->module, seeded_inputs(*one->module));
+  REQUIRE(expected.error.empty());
+  const Planned made = plan_of(model, yaml);
+  for (const std::string& line : prove_plan(made.plan)) CHECK_MESSAGE(false, line);
+  for (uint32_t seed = 0; seed < 3; ++seed) {
+    const PlanRun run = evaluate_plan(made.plan, port_inputs(made.plan), seed);
+    REQUIRE_MESSAGE(run.error.empty(), run.error);
+    const std::vector<Graph::Output>& outputs = one->module->graph.outputs();
+    for (size_t o = 0; o < made.plan.outputs.size(); ++o) {
+      const auto same = std::ranges::find(outputs, made.plan.outputs[o].name, &Graph::Output::name);
+      REQUIRE(same != outputs.end());
+      INFO(same->name);
+      CHECK(relative_error(run.outputs[o], expected.outputs[static_cast<size_t>(same - outputs.begin())]) < 2e-5);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("training pipelines: steps in stages are those of one rank") {
+  for (const StagedCase& one : kCases)
+    for (const char* places : {kApart, kOver})
+      for (const std::string& train : {kMomentum, kClipped})
+        for (const int micro_batches : {1, 3})
+          for (const char* order : {"gpipe", "1f1b", "zb-h1", "1f1b\n  backward: split"})
+            check_staged_step(one.model, train, in_stages(train, places, one.stages, micro_batches, order));
+}
+
+TEST_CASE("training pipelines: blocks have names, phases and turns") {
+  const Planned made = plan_of(kTied, in_stages(kClipped, kApart, kCases[2].stages, 2, "gpipe"));
+  std::vector<std::string> names;
+  for (const Block& block : made.plan.blocks) names.push_back(block.name);
+  CHECK(join(names, " ") ==
+        "C_start A_forward A_backward B_forward B_backward C_forward C_backward C_figures C_update A_update B_update "
+        "A_update_2 C_update_2 states_of_a states_of_c");
+}
+
+TEST_CASE("training pipelines: stages that an order does not fit, and more stages than nodes") {
+  const auto id = [](const std::string& pipeline) {
+    const auto made = prepare(kTwoLayers, "weft: 1\npipeline: " + pipeline + "\n" + kMomentum, "assign-places");
+    return made->diags.ok() ? std::string() : made->diags.all().front().id;
+  };
+  CHECK(id("{stages: 2, micro_batches: 3, order: zb-h1}") == "");
+  CHECK(id("{stages: 3, micro_batches: 3, order: zb-v}") == "order-stages");
+  CHECK(id("{stages: 2, micro_batches: 2, order: dualpipe}") == "order-stages");
+  CHECK(id("{stages: 50, micro_batches: 3}") == "stages-too-many");
+  CHECK(id("{stages: {a: [norm, fc1], b: act}, micro_batches: 3}") == "stage-missing");
+}

@@ -1,8 +1,10 @@
 // What one compilation has made so far, handed from stage to stage.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "cli/order_search.h"
 #include "cli/variants.h"
 #include "ir/plan.h"
 #include "ir/schedule.h"
@@ -18,6 +20,7 @@ struct Compilation {
   Target target;
   RunReport passes;
   Plan plan;
+  std::optional<FoundOrder> order = {};  // where it was searched
 };
 
 /// A variant of the executable, and its compilation.

@@ -101,16 +101,42 @@ bool fits_memory(const Compilation& c, Diags& diags) {
   return diags.ok();
 }
 
-std::unique_ptr<Compilation> compile_under(std::optional<Schedule> schedule, const Options& options, Diags& diags) {
-  if (!schedule) return nullptr;
+bool is_searched(const Schedule& schedule) {
+  return schedule.pipeline && schedule.pipeline->order == PipelineRequest::Order::Search;
+}
+
+std::unique_ptr<Compilation> compile_as_given(Schedule schedule, const Options& options, Diags& diags) {
   const Stopwatch watch;
-  const ReadOptions read{options.model, all_dims(options, *schedule), options.shapes, options.binds, options.elements};
-  std::optional<Module> module = read_onnx(read, diags, &*schedule);
+  const ReadOptions read{options.model, all_dims(options, schedule), options.shapes, options.binds, options.elements};
+  std::optional<Module> module = read_onnx(read, diags, &schedule);
   progress(options, "read " + printable(options.model), watch.seconds());
   if (!module) return nullptr;
-  auto c = std::make_unique<Compilation>(Compilation{std::move(*schedule), std::move(*module), options.target, {}, {}});
+  auto c = std::make_unique<Compilation>(Compilation{std::move(schedule), std::move(*module), options.target, {}, {}});
   c->target.memory = c->schedule.memory_limit.value_or(0);
   return run_passes(*c, options, diags) ? std::move(c) : nullptr;
+}
+
+/// The same in the order that is found for the times of a first plan.
+std::unique_ptr<Compilation> compile_in_found_order(const Schedule& schedule, const Options& options, Diags& diags) {
+  Options quiet = options;
+  quiet.print_ir_after.clear(), quiet.print_plan_after.clear(), quiet.dump_dir.clear(), quiet.stop_after.clear();
+  const std::unique_ptr<Compilation> first = compile_as_given(schedule, quiet, diags);
+  if (!first) return nullptr;
+  const Stopwatch watch;
+  std::optional<FoundOrder> order = search_order(first->module, first->schedule, first->target, diags);
+  progress(options, "search of the order", watch.seconds());
+  if (!order) return nullptr;
+  Schedule ordered = schedule;
+  ordered.pipeline->order = PipelineRequest::Order::Table, ordered.pipeline->table = order->table;
+  std::unique_ptr<Compilation> c = compile_as_given(std::move(ordered), options, diags);
+  if (c) c->order = std::move(order);
+  return c;
+}
+
+std::unique_ptr<Compilation> compile_under(std::optional<Schedule> schedule, const Options& options, Diags& diags) {
+  if (!schedule) return nullptr;
+  return is_searched(*schedule) ? compile_in_found_order(*schedule, options, diags)
+                                : compile_as_given(std::move(*schedule), options, diags);
 }
 
 }  // namespace

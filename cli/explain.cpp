@@ -249,6 +249,14 @@ void print_streams(const Plan& plan) {
   }
 }
 
+/// The table replays what was found.
+void print_found_order(const Compilation& c) {
+  if (!c.order) return;
+  std::printf("searched order: %s\n", c.order->facts.front().c_str());
+  for (size_t f = 1; f < c.order->facts.size(); ++f) std::printf("  %s\n", printable(c.order->facts[f]).c_str());
+  std::printf("  order: %s\n", printable(table_text(c.order->table)).c_str());
+}
+
 /// Where the next value of a state is written: "in place", or "copied: WHY".
 std::string update_text(const Plan& plan, const StateSlot& state) {
   if (!state.buffer) return "not read";
@@ -289,6 +297,7 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
   print_kernels(c.plan);
   std::printf("transpositions inserted where storages differ: %zu\n", transposition_count(c.plan));
   print_streams(c.plan);
+  print_found_order(c);
   std::printf("%s", memory_text(c.plan).c_str());
   print_states(c.plan);
   std::printf("%s", timeline_text(timeline).c_str());

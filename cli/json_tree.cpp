@@ -38,7 +38,7 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
     }
     JsonNode& parent = *open_.back();
     if (parent.is(Kind::List)) return &parent.items.emplace_back(std::move(node));
-    return &parent.members.emplace_back(key_, std::move(node)).second;
+    return &parent.members.emplace_back(JsonNode::Member{key_, std::move(node)}).value;
   }
   bool open(Kind kind) {
     JsonNode* const node = add(kind);

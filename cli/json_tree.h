@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "ir/base/diag.h"
@@ -11,17 +10,22 @@
 namespace weftc {
 
 struct JsonNode {
+  struct Member;
   enum class Kind { Null, Boolean, Integer, Number, String, List, Object };
   Kind kind = Kind::Null;
   size_t at = 0;        // where it begins in the text
   int64_t integer = 0;  // Integer: what fits into 64 bits with a sign
   std::string text;     // String
   std::vector<JsonNode> items;
-  std::vector<std::pair<std::string, JsonNode>> members;
+  std::vector<Member> members;
 
   bool is(Kind k) const { return kind == k; }
   /// A member of an object; null without one.
   const JsonNode* find(const std::string& name) const;
+};
+struct JsonNode::Member {
+  std::string name;
+  JsonNode value;
 };
 
 /// The whole text, nested at most 32 deep, without a key twice in an object. Nothing after reporting (json-text).

@@ -3,6 +3,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "frontend/sort_nodes.h"
+
 namespace weftc {
 
 namespace {

@@ -35,12 +35,25 @@ bool is_better(const OrderTimes& times, const SearchedOrder& than) {
          *std::max_element(than.peaks.begin(), than.peaks.end());
 }
 
-void try_named_orders(const StagedPipeline& pipeline, int micro_batches, SearchedOrder& best) {
+/// The turns with those of transfers, each right behind what makes it.
+std::vector<PipelineTurn> with_transfer_turns(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns) {
+  std::vector<PipelineTurn> all;
+  for (const PipelineTurn& turn : turns) {
+    all.push_back(turn);
+    for (size_t t = 0; t < pipeline.transfers.size(); ++t)
+      if (pipeline.transfers[t].from == turn.block)
+        all.push_back({static_cast<int>(pipeline.problem.blocks.size() + t), turn.micro_batch});
+  }
+  return all;
+}
+
+void try_named_orders(const StagedPipeline& pipeline, const PipelineProblem& problem, int micro_batches,
+                      SearchedOrder& best) {
   for (const PipelineOrder order : kPipelineOrders) {
     OrderedTurns named = named_order(pipeline, order, micro_batches);
     if (!named.refusal.empty()) continue;
-    OrderTimes times = times_of(pipeline.problem, named.turns, micro_batches);
-    if (!is_better(times, best) || !keeps_limits(pipeline.problem, times.peaks)) continue;
+    OrderTimes times = times_of(problem, with_transfer_turns(pipeline, named.turns), micro_batches);
+    if (!is_better(times, best) || !keeps_limits(problem, times.peaks)) continue;
     best.turns = std::move(named.turns);
     best.length = times.length;
     best.peaks = std::move(times.peaks);
@@ -52,16 +65,20 @@ void try_named_orders(const StagedPipeline& pipeline, int micro_batches, Searche
 
 SearchedOrder searched_order(const StagedPipeline& pipeline, int micro_batches, int periods, uint64_t steps) {
   SearchedOrder result;
-  result.faults = faults_of(pipeline.problem);
+  const PipelineProblem problem = with_transfers(pipeline);
+  result.faults = faults_of(problem);
   if (!result.faults.empty()) return result;
-  result.periodic = best_period(pipeline.problem, std::clamp(micro_batches, 1, std::max(periods, 1)), steps);
-  const Makespan makespan = find_makespan(pipeline.problem, result.periodic, micro_batches);
-  result.turns = turns_of(pipeline.problem, makespan.starts);
+  result.periodic = best_period(problem, std::clamp(micro_batches, 1, std::max(periods, 1)), steps);
+  const Makespan makespan = find_makespan(problem, result.periodic, micro_batches);
+  result.turns = turns_of(problem, makespan.starts);
   result.least = makespan.least;
-  OrderTimes times = times_of(pipeline.problem, result.turns, micro_batches);
+  OrderTimes times = times_of(problem, result.turns, micro_batches);
   result.length = times.length;
   result.peaks = std::move(times.peaks);
-  try_named_orders(pipeline, micro_batches, result);
+  try_named_orders(pipeline, problem, micro_batches, result);
+  const int blocks = static_cast<int>(pipeline.problem.blocks.size());
+  std::erase_if(result.turns, [&](const PipelineTurn& turn) { return turn.block >= blocks; });
+  result.peaks.resize(pipeline.problem.limits.size());
   return result;
 }
 

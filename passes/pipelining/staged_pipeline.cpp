@@ -52,6 +52,20 @@ std::vector<int> place_of(const StagedPipeline& pipeline, int stage) {
   return devices;
 }
 
+PipelineProblem with_transfers(const StagedPipeline& pipeline) {
+  PipelineProblem whole = pipeline.problem;
+  const size_t devices = whole.limits.size();
+  for (const PipelineTransfer& transfer : pipeline.transfers) {
+    const int link = static_cast<int>(devices) + transfer.link;
+    whole.limits.resize(std::max(whole.limits.size(), as_index(link) + 1), kNoLimit);
+    std::vector<int>& after = whole.blocks[as_index(transfer.to)].after;
+    after.push_back(static_cast<int>(whole.blocks.size()));
+    std::erase(after, transfer.from);
+    whole.blocks.push_back({{link}, transfer.time, 0, {transfer.from}});
+  }
+  return whole;
+}
+
 bool share_a_device(const std::vector<int>& a, const std::vector<int>& b) {
   return std::any_of(a.begin(), a.end(), [&](int device) { return std::count(b.begin(), b.end(), device) > 0; });
 }

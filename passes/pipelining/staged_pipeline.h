@@ -13,11 +13,22 @@ enum class BlockKind { Forward, Backward, Weight };
 /// Each stage has one Forward block, for training one Backward block, and perhaps one Weight block. Blocks are `after`
 /// all that they read: Forward after the Forward of stages that the stage reads, Backward after its Forward and after
 /// the Backward of the stage's readers, Weight after its Backward.
+/// What one block sends to another; what moves at once does so over one link.
+struct PipelineTransfer {
+  int from, to;  // blocks of the problem, of which `to` is after `from`
+  int64_t time;  // positive
+  int link;      // 0, 1, ...: transfers of one link wait for each other
+};
 struct StagedPipeline {
   PipelineProblem problem;
   std::vector<int> stage;       // by block of the problem
   std::vector<BlockKind> kind;  // by block of the problem
+  std::vector<PipelineTransfer> transfers = {};
 };
+
+/// The problem with a block for each transfer behind its own, on a device for each link: `to` is after the transfer,
+/// which is after `from`.
+PipelineProblem with_transfers(const StagedPipeline& pipeline);
 
 struct StageBlocks {
   int forward = -1, backward = -1, weight = -1;  // -1: the stage has none

@@ -7,15 +7,14 @@
 
 namespace weftc {
 
-namespace {
-
-/// "a_backward" as a table writes it: a.backward. Of an inference the block has the name of its stage.
 std::string name_in_table(const PipelineRequest& request, const Pipeline::Block& block, bool is_training) {
   static constexpr const char* kNames[] = {".forward", ".backward", ".update"};
   const std::string& stage = request.stages[static_cast<size_t>(block.stage)].name;
   if (!is_training) return stage;
   return stage + (block.of_weights ? ".weight" : kNames[static_cast<int>(block.phase)]);
 }
+
+namespace {
 
 /// The schedule's own list; every block must run its micro-batches in ascending order, each once.
 void read_table(const Schedule& schedule, Pipeline& pipeline, Diags& diags) {

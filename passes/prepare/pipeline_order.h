@@ -1,6 +1,7 @@
 // The order in which the blocks of a pipeline run micro-batches: GPipe, 1F1B, or the table of the schedule (P2).
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ir/module.h"
@@ -8,6 +9,9 @@
 #include "passes/prepare/stages.h"
 
 namespace weftc {
+
+/// As a table of an order writes it: "a.backward" of a training's stage a; else the stage's name.
+std::string name_in_table(const PipelineRequest& request, const Pipeline::Block& block, bool is_training);
 
 /// One list for all ranks. Reports a table with missing, repeated or descending entries, or with a block in front of
 /// one whose result it reads.

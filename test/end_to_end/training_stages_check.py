@@ -1,8 +1,10 @@
 # test: slow
 """Trainings in stages: every order takes the steps of one rank, goes on from its checkpoint, and evaluates as it does."""
 
+import re
+
 import harness
-from training_runs_check import SPLITS, build, check_evaluation, check_run, check_split, write_data
+from training_runs_check import SPLITS, TRAIN, build, check_evaluation, check_run, check_split, write_data
 
 # By name: what stands in front of `train:`. Four micro-batches of two samples.
 PIPELINE = "pipeline: {{stages: {stages}, micro_batches: 4, order: {order}}}\n"
@@ -38,7 +40,37 @@ STAGES["by_a_table"] = """pipeline:
   order: [[front.forward, 0], [back.forward, 0], [front.forward, 1], [back.backward, 0], [back.forward, 1], [front.backward, 0],
           [back.backward, 1], [front.backward, 1]]
 """
+STAGES["searched"] = PIPELINE.format(stages=TWO, order="search")
+STAGES["searched_with_split_backward"] = PIPELINE.format(stages=FOUR, order="{search: {periods: 2}}, backward: split")
 STAGES["one_micro_batch"] = "pipeline: {stages: {front: [h1, h2], back: rest}, micro_batches: 1}\n"
+
+
+def emitted(folder, name, stages):
+    """The sources of a program, by file."""
+    (folder / f"{name}.yaml").write_text("weft: 1\n" + stages + TRAIN)
+    out = folder / f"{name}_sources"
+    status, _, err = harness.weft("compile", folder / "net.onnxtxt", "--schedule", folder / f"{name}.yaml", "--emit", "source", "-o", out)
+    harness.check(f"{name}/emits sources", status == 0, err[-300:])
+    return {file.name: file.read_bytes() for file in sorted(out.rglob("*")) if file.suffix in (".cpp", ".h")}
+
+
+def check_search(folder):
+    """What is found is said as a table, which replays it; and what no order can keep."""
+    searched = PIPELINE.format(stages=TWO, order="search")
+    first = emitted(folder, "to_search", searched)
+    status, out, err = harness.weft("explain", folder / "net.onnxtxt", "--schedule", folder / "to_search.yaml")
+    table = re.search(r"^  order: (\[\[.*\]\])$", out, re.MULTILINE)
+    if harness.check("search/explain says the table", status == 0 and table, err[-300:]):
+        harness.check("search/proved", re.search(r"^searched order: period of 1 micro-batch: .*, proved optimal$", out, re.MULTILINE), out[-600:])
+        replayed = emitted(folder, "replayed", PIPELINE.format(stages=TWO, order=table[1]))
+        harness.check("search/the table gives the same program", first == replayed)
+    (folder / "tight.yaml").write_text("weft: 1\n" + PIPELINE.format(stages=TWO, order="{search: {memory: 64}}") + TRAIN)
+    status, _, err = harness.weft("explain", folder / "net.onnxtxt", "--schedule", folder / "tight.yaml")
+    found = re.search(r"tight.yaml:2:\d+: error: no order keeps the limit .*: rank 1 needs (\d+) bytes at least \[order-memory\]", err)
+    if harness.check("search/the least memory is said", status == 1 and found, f"exit {status}: {err[-300:]}"):
+        (folder / "enough.yaml").write_text((folder / "tight.yaml").read_text().replace("memory: 64", f"memory: {found[1]}"))
+        status, _, err = harness.weft("explain", folder / "net.onnxtxt", "--schedule", folder / "enough.yaml")
+        harness.check("search/and is enough", status == 0, f"exit {status}: {err[-300:]}")
 
 
 def main():
@@ -50,6 +82,7 @@ def main():
         return
     for name, stages in STAGES.items():
         check_split(folder, name.replace("-", "_"), stages, wanted)
+    check_search(folder)
     check_split(folder, "computed_again", STAGES["1f1b"], wanted, "  recompute: all\n")
     for name in ("1f1b", "of_slices", "on_shared_ranks"):
         check_evaluation(folder, f"evaluation_{name}", STAGES[name], "", wanted)

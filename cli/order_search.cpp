@@ -1,0 +1,114 @@
+#include "cli/order_search.h"
+
+#include <algorithm>
+
+#include "cli/timeline_text.h"
+#include "passes/cost/block_costs.h"
+#include "passes/pipelining/searched_order.h"
+#include "passes/plan/make_plan.h"
+#include "passes/prepare/pipeline_order.h"
+
+namespace weftc {
+
+namespace {
+
+// Of the search on one core, measured on problems of 20 to 60 blocks.
+constexpr uint64_t kStepsPerSecond = 400'000;
+
+std::string nanoseconds_text(double time) { return time_text(time * 1e-9); }
+
+/// "proved optimal", or how far from the best it is at most.
+std::string standing(int64_t value, int64_t least) {
+  if (value <= least) return "proved optimal";
+  return format("best found, lower bound {}", nanoseconds_text(static_cast<double>(least)));
+}
+
+class OrderSearch {
+ public:
+  OrderSearch(const Module& module, const Schedule& schedule, const Target& target, Diags& diags)
+      : module_(module), schedule_(schedule), target_(target), diags_(diags) {}
+
+  std::optional<FoundOrder> run() {
+    const std::optional<Plan> plan = make_plan(module_, target_, diags_);
+    if (!plan) return {};
+    BlockCosts costs = block_costs(*plan, *module_.pipeline, CostModel(*plan, module_, ceilings_of(target_)));
+    limit_memory(costs);
+    const SearchRequest& request = schedule_.pipeline->search;
+    const SearchedOrder found = searched_order(costs.pipeline, module_.pipeline->micro_batches, request.periods,
+                                               static_cast<uint64_t>(request.seconds) * kStepsPerSecond);
+    if (!found.faults.empty()) {
+      report(found.faults.front());
+      return {};
+    }
+    FoundOrder order;
+    for (const PipelineTurn& turn : found.turns)
+      order.table.push_back({name_of_block(costs, turn.block), turn.micro_batch, schedule_.pipeline->order_loc});
+    order.facts = facts_of(costs, found);
+    return order;
+  }
+
+ private:
+  std::string name_of_block(const BlockCosts& costs, int block) const {
+    const size_t number = static_cast<size_t>(costs.blocks[static_cast<size_t>(block)]);
+    return name_in_table(*schedule_.pipeline, module_.pipeline->blocks[number], module_.training.has_value());
+  }
+
+  void limit_memory(BlockCosts& costs) const {
+    const std::optional<int64_t> given = schedule_.pipeline->search.memory;
+    for (size_t rank = 0; rank < costs.others.size(); ++rank) {
+      int64_t& limit = costs.pipeline.problem.limits[rank];
+      if (given) limit = *given;
+      if (schedule_.memory_limit)
+        limit = std::min(limit, std::max<int64_t>(0, *schedule_.memory_limit - costs.others[rank]));
+    }
+  }
+
+  void report(const PipelineFault& fault) const {
+    const std::string least = fault.least > 0
+                                  ? format("rank {} needs {} bytes at least", fault.device, fault.least)
+                                  : std::string("each rank could keep it alone, but not all of them together");
+    diags_.error("order-memory", schedule_.pipeline->order_loc,
+                 "no order keeps the limit of memory for what blocks hand to each other: {}", least);
+  }
+
+  std::vector<std::string> facts_of(const BlockCosts& costs, const SearchedOrder& found) const {
+    const PeriodicSchedule& periodic = found.periodic;
+    const std::vector<int64_t> loads = device_loads(costs.pipeline.problem);
+    const double load = static_cast<double>(*std::ranges::max_element(loads));
+    const double busy = load * module_.pipeline->micro_batches / static_cast<double>(found.length);
+    std::vector<std::string> facts;
+    facts.push_back(format("period of {} micro-batch{}: {}, {}", periodic.copies, periodic.copies == 1 ? "" : "es",
+                           nanoseconds_text(static_cast<double>(periodic.period)),
+                           standing(periodic.period, periodic.least_period)));
+    facts.push_back(format("{} micro-batches: {}, {}; the busiest rank waits for {} %", module_.pipeline->micro_batches,
+                           nanoseconds_text(static_cast<double>(found.length)), standing(found.length, found.least),
+                           static_cast<int>(100 * (1 - busy) + 0.5)));
+    if (found.named) facts.push_back(format("it is the order {}", name_of(*found.named)));
+    std::string blocks = "predicted times:";
+    for (size_t b = 0; b < costs.blocks.size(); ++b)
+      blocks += (b == 0 ? " " : ", ") + name_of_block(costs, static_cast<int>(b)) + " " +
+                nanoseconds_text(static_cast<double>(costs.pipeline.problem.blocks[b].time));
+    facts.push_back(std::move(blocks));
+    return facts;
+  }
+
+  const Module& module_;
+  const Schedule& schedule_;
+  const Target& target_;
+  Diags& diags_;
+};
+
+}  // namespace
+
+std::optional<FoundOrder> search_order(const Module& module, const Schedule& schedule, const Target& target,
+                                       Diags& diags) {
+  return OrderSearch(module, schedule, target, diags).run();
+}
+
+std::string table_text(const std::vector<OrderEntry>& table) {
+  std::vector<std::string> entries;
+  for (const OrderEntry& entry : table) entries.push_back(format("[{}, {}]", entry.stage, entry.micro_batch));
+  return "[" + join(entries, ", ") + "]";
+}
+
+}  // namespace weftc

@@ -1,0 +1,27 @@
+// `order: search`: blocks and their times are those of a first plan; what is found becomes a table of the schedule.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "ir/module.h"
+#include "ir/schedule.h"
+
+namespace weftc {
+
+/// What is known of an order that was searched.
+struct FoundOrder {
+  std::vector<OrderEntry> table;
+  std::vector<std::string> facts;  // lines: the period and the length, each proved or with a bound; times of the blocks
+};
+
+/// The order of this module, whose blocks are in some order yet. Nothing after reporting that no order keeps the limits
+/// of memory.
+std::optional<FoundOrder> search_order(const Module& module, const Schedule& schedule, const Target& target,
+                                       Diags& diags);
+
+/// "[[a, 0], [b, 0]]" as a schedule has it.
+std::string table_text(const std::vector<OrderEntry>& table);
+
+}  // namespace weftc

@@ -1,0 +1,191 @@
+// A buffer that one block writes and another reads takes its bytes from the one that writes it to the last that reads
+// it:
+//
+//   forward of a   + h    backward of a   - h        as a lease of memory between two blocks of a micro-batch
+#include "passes/cost/block_costs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/plan_walk.h"
+
+namespace weftc {
+
+namespace {
+
+class BlockReader {
+ public:
+  BlockReader(const Plan& plan, const Pipeline& pipeline, const CostModel& model)
+      : plan_(plan), pipeline_(pipeline), model_(model), number_(plan.blocks.size(), -1) {}
+
+  BlockCosts read() {
+    add_blocks();
+    add_reads();
+    add_transfers();
+    add_memory();
+    return std::move(made_);
+  }
+
+ private:
+  PipelineBlock& block_of(size_t plan_block) {
+    return made_.pipeline.problem.blocks[static_cast<size_t>(number_[plan_block])];
+  }
+
+  void add_blocks() {
+    made_.pipeline.problem.limits.assign(static_cast<size_t>(plan_.world), kNoLimit);
+    for (size_t b = 0; b < plan_.blocks.size(); ++b) {
+      const Block& block = plan_.blocks[b];
+      if (block.turn != Turn::MicroBatch) continue;
+      const Pipeline::Block& of = pipeline_.blocks[b];
+      number_[b] = static_cast<int>(made_.blocks.size());
+      made_.blocks.push_back(static_cast<int>(b));
+      made_.pipeline.stage.push_back(of.stage);
+      made_.pipeline.kind.push_back(of.phase == Phase::Forward ? BlockKind::Forward
+                                    : of.of_weights            ? BlockKind::Weight
+                                                               : BlockKind::Backward);
+      const std::vector<int>& ranks = plan_.places[block.place.index].ranks;
+      double slowest = 0;
+      for (const int rank : ranks) slowest = std::max(slowest, seconds_of(block.steps, rank));
+      made_.pipeline.problem.blocks.push_back({ranks, nanoseconds(slowest), 0, {}});
+    }
+  }
+
+  static int64_t nanoseconds(double seconds) { return std::max<int64_t>(1, static_cast<int64_t>(seconds * 1e9)); }
+
+  static bool is_move(const Step& step) {
+    return std::holds_alternative<SendStep>(step.what) || std::holds_alternative<RecvStep>(step.what);
+  }
+
+  double seconds_of(const std::vector<Step>& steps, int rank) const {
+    double seconds = 0;
+    for (const Step& step : steps) {
+      const auto bodies = bodies_of(step);
+      double inside = 0;
+      for (const std::vector<Step>* body : bodies) inside = std::max(inside, seconds_of(*body, rank));
+      if (const auto* loop = std::get_if<ForStep>(&step.what)) inside *= loop->trips;
+      if (const auto* loop = std::get_if<LoopStep>(&step.what))
+        inside *= static_cast<double>(std::max<int64_t>(1, loop->max_trips));
+      seconds += bodies.empty() && !is_move(step) ? model_.of(step, rank).seconds : inside;
+    }
+    return seconds;
+  }
+
+  /// Which blocks write and read each buffer.
+  template <class Visit>
+  void for_each_access(const Visit& visit) const {
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)
+      if (number_[b] >= 0)
+        for_each_step(plan_.blocks[b].steps, [&](const Step& step) {
+          if (is_move(step)) return;
+          for (const Access& access : step.accesses) visit(b, access);
+        });
+  }
+
+  void add_after(size_t block, size_t earlier) {
+    std::vector<int>& after = block_of(block).after;
+    const int number = number_[earlier];
+    if (block != earlier && std::find(after.begin(), after.end(), number) == after.end()) after.push_back(number);
+  }
+
+  /// Through memory of one place.
+  void add_reads() {
+    std::map<uint32_t, std::set<size_t>> writers;
+    for_each_access([&](size_t block, const Access& access) {
+      if (access.write && is_handed(access.buffer)) writers[access.buffer.index].insert(block);
+    });
+    for_each_access([&](size_t block, const Access& access) {
+      if (access.write || !writers.contains(access.buffer.index)) return;
+      for (const size_t writer : writers.at(access.buffer.index)) add_after(block, writer);
+    });
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)  // what is received arrives in its block
+      if (number_[b] >= 0)
+        for (const Step& step : plan_.blocks[b].steps)
+          if (const auto* recv = std::get_if<RecvStep>(&step.what)) {
+            const BufferId to = plan_.transfers[static_cast<size_t>(recv->transfer)].to;
+            for_each_access([&](size_t reader, const Access& access) {
+              if (access.buffer == to && !access.write) add_after(reader, b);
+            });
+          }
+  }
+
+  /// A value of a micro-batch, without partial sums over all of them.
+  bool is_handed(BufferId buffer) const {
+    const Life life = plan_.buffer(buffer).life;
+    return life == Life::MicroBatch || (plan_.micro_batches == 1 && life == Life::Run);
+  }
+
+  void add_transfers() {
+    std::map<std::pair<size_t, size_t>, double> times;  // by sending and receiving block
+    std::map<int, size_t> senders;
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)
+      for (const Step& step : plan_.blocks[b].steps)
+        if (const auto* send = std::get_if<SendStep>(&step.what)) senders[send->transfer] = b;
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)
+      for (const Step& step : plan_.blocks[b].steps) {
+        const auto* recv = std::get_if<RecvStep>(&step.what);
+        if (!recv || number_[b] < 0 || number_[senders.at(recv->transfer)] < 0) continue;
+        double slowest = 0;
+        for (const int rank : plan_.places[plan_.blocks[b].place.index].ranks)
+          slowest = std::max(slowest, model_.of(step, rank).seconds);
+        times[{senders.at(recv->transfer), b}] += slowest;
+      }
+    std::map<std::pair<uint32_t, uint32_t>, int> links;
+    for (const auto& [ends, seconds] : times) {
+      const auto places = std::pair{plan_.blocks[ends.first].place.index, plan_.blocks[ends.second].place.index};
+      const int link = links.emplace(places, static_cast<int>(links.size())).first->second;
+      add_after(ends.second, ends.first);
+      made_.pipeline.transfers.push_back({number_[ends.first], number_[ends.second], nanoseconds(seconds), link});
+    }
+  }
+
+  /// before[a][b]: block a is directly or indirectly in front of block b.
+  void add_memory() {
+    const auto before = precedence_of(made_.pipeline.problem);
+    std::map<uint32_t, std::set<size_t>> writers, users;
+    for_each_access([&](size_t block, const Access& access) {
+      if (!is_handed(access.buffer)) return;
+      users[access.buffer.index].insert(block);
+      if (access.write) writers[access.buffer.index].insert(block);
+    });
+    std::map<uint32_t, int64_t> handed;  // bytes of all instances, by place
+    for (const auto& [buffer, blocks] : users) {
+      const auto maker = writers.find(buffer);
+      if (maker == writers.end() || maker->second.size() != 1 || blocks.size() < 2) continue;
+      const size_t first = *maker->second.begin();
+      size_t last = first;
+      for (const size_t block : blocks)
+        if (before[static_cast<size_t>(number_[last])][static_cast<size_t>(number_[block])]) last = block;
+      const int64_t bytes = plan_.buffers[buffer].bytes;
+      block_of(first).memory += bytes, block_of(last).memory -= bytes;
+      handed[plan_.buffers[buffer].place.index] += bytes * plan_.buffers[buffer].depth;
+    }
+    count_others(handed);
+  }
+
+  void count_others(const std::map<uint32_t, int64_t>& handed) {
+    const int64_t weights = plan_.segments.empty() ? 0 : plan_.segments.back().end;
+    made_.others.assign(static_cast<size_t>(plan_.world), 0);
+    for (const Program& program : plan_.programs)
+      for (const int rank : program.ranks) {
+        int64_t& bytes = made_.others[static_cast<size_t>(rank)];
+        bytes = program.own_bytes + program.window_bytes + program.thread_bytes + weights;
+        for (const auto& [place, own] : handed)
+          if (plan_.places[place].holds(rank)) bytes -= own;
+      }
+  }
+
+  const Plan& plan_;
+  const Pipeline& pipeline_;
+  const CostModel& model_;
+  std::vector<int> number_;  // in the problem, by block of the Plan; -1: it runs once
+  BlockCosts made_;
+};
+
+}  // namespace
+
+BlockCosts block_costs(const Plan& plan, const Pipeline& pipeline, const CostModel& model) {
+  return BlockReader(plan, pipeline, model).read();
+}
+
+}  // namespace weftc

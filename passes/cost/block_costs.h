@@ -1,0 +1,18 @@
+// What the blocks of a pipeline take on the Plan's target, as a problem for the search of its order.
+#pragma once
+#include "passes/cost/cost_model.h"
+#include "passes/pipelining/staged_pipeline.h"
+
+namespace weftc {
+
+struct BlockCosts {
+  StagedPipeline pipeline;  // of the blocks that run micro-batches: nanoseconds, and bytes that one hands to another
+  std::vector<int> blocks;  // of the Plan, by block of the problem
+  std::vector<int64_t> others;  // by rank: bytes of everything else
+};
+
+/// Each step takes what the model says, on the slowest rank of the block; transfers take theirs on a link for each two
+/// places. Devices are ranks, without limits. `pipeline` is the module's, of which the plan was made.
+BlockCosts block_costs(const Plan& plan, const Pipeline& pipeline, const CostModel& model);
+
+}  // namespace weftc

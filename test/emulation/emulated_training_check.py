@@ -11,6 +11,7 @@ import numpy as np
 
 sys.path[:0] = [str(harness.ROOT / "test" / "end_to_end"), str(pathlib.Path(__file__).resolve().parent)]
 import training_runs_check as runs  # noqa: E402
+from training_stages_check import STAGES  # noqa: E402
 from emulated import Emulated  # noqa: E402
 
 STEPS = 6
@@ -55,3 +56,5 @@ if __name__ == "__main__":
             check_split(FOLDER, EMULATED, NAME, SPLIT, WANTED)
         for NAME, (SPLIT, COUNT) in runs.ACCUMULATED.items():
             check_split(FOLDER, EMULATED, NAME, SPLIT, WANTED, f"  accumulate: {COUNT}\n")
+        for NAME in ("zb-h1", "of_slices", "twice_at_a_place", "on_shared_ranks"):
+            check_split(FOLDER, EMULATED, NAME.replace("-", "_"), STAGES[NAME], WANTED)

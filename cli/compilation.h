@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/order_search.h"
+#include "cli/recompute_search.h"
 #include "cli/variants.h"
 #include "ir/plan.h"
 #include "ir/schedule.h"
@@ -20,7 +21,9 @@ struct Compilation {
   Target target;
   RunReport passes;
   Plan plan;
-  std::optional<FoundOrder> order = {};  // where it was searched
+  // Of what the schedule lets be searched.
+  std::optional<FoundOrder> order = {};
+  std::optional<RecomputeSearch> recomputation = {};
 };
 
 /// A variant of the executable, and its compilation.

@@ -89,20 +89,22 @@ std::optional<Plan> run_planning(const Compilation& c, const Options& options, D
   }
 }
 
-/// True if every rank's memory is within the schedule's limit.
-bool fits_memory(const Compilation& c, Diags& diags) {
-  const int64_t weights = c.plan.segments.empty() ? 0 : c.plan.segments.back().end;
-  for (const Program& program : c.plan.programs) {
-    const int64_t needed = program.own_bytes + program.window_bytes + program.thread_bytes + weights;
-    if (c.target.memory == 0 || needed <= c.target.memory) continue;
-    diags.error("memory-limit", c.schedule.memory_loc, "rank {} needs {} bytes ({} of its weights), the limit is {}",
-                program.ranks[0], needed, weights, c.target.memory);
-  }
-  return diags.ok();
+int64_t image_bytes(const Plan& plan) { return plan.segments.empty() ? 0 : plan.segments.back().end; }
+
+/// What limits of memory are about.
+int64_t needed_bytes(const Plan& plan, const Program& program) {
+  return program.own_bytes + program.window_bytes + program.thread_bytes + image_bytes(plan);
 }
 
-bool is_searched(const Schedule& schedule) {
-  return schedule.pipeline && schedule.pipeline->order == PipelineRequest::Order::Search;
+/// True if every rank's memory is within the schedule's limit.
+bool fits_memory(const Compilation& c, Diags& diags) {
+  for (const Program& program : c.plan.programs) {
+    const int64_t needed = needed_bytes(c.plan, program);
+    if (c.target.memory == 0 || needed <= c.target.memory) continue;
+    diags.error("memory-limit", c.schedule.memory_loc, "rank {} needs {} bytes ({} of its weights), the limit is {}",
+                program.ranks[0], needed, image_bytes(c.plan), c.target.memory);
+  }
+  return diags.ok();
 }
 
 std::unique_ptr<Compilation> compile_as_given(Schedule schedule, const Options& options, Diags& diags) {
@@ -116,43 +118,90 @@ std::unique_ptr<Compilation> compile_as_given(Schedule schedule, const Options& 
   return run_passes(*c, options, diags) ? std::move(c) : nullptr;
 }
 
-/// The same in the order that is found for the times of a first plan.
-std::unique_ptr<Compilation> compile_in_found_order(const Schedule& schedule, const Options& options, Diags& diags) {
+/// Compiles what a search tries: without a word, and from one end to the other.
+Options options_of_search(const Options& options) {
   Options quiet = options;
-  quiet.print_ir_after.clear(), quiet.print_plan_after.clear(), quiet.dump_dir.clear(), quiet.stop_after.clear();
-  const std::unique_ptr<Compilation> first = compile_as_given(schedule, quiet, diags);
+  quiet.stop_after.clear(), quiet.print_ir_after.clear(), quiet.print_plan_after.clear(), quiet.dump_dir.clear();
+  quiet.quiet = true;
+  return quiet;
+}
+
+/// In the order of the pipeline that is found for the times of a first plan.
+std::unique_ptr<Compilation> compile_in_found_order(Schedule schedule, const Options& options, Diags& diags) {
+  const std::unique_ptr<Compilation> first = compile_as_given(schedule, options_of_search(options), diags);
   if (!first) return nullptr;
   const Stopwatch watch;
   std::optional<FoundOrder> order = search_order(first->module, first->schedule, first->target, diags);
-  progress(options, "search of the order", watch.seconds());
   if (!order) return nullptr;
-  Schedule ordered = schedule;
-  ordered.pipeline->order = PipelineRequest::Order::Table, ordered.pipeline->table = order->table;
-  std::unique_ptr<Compilation> c = compile_as_given(std::move(ordered), options, diags);
+  progress(options, "search of the order", watch.seconds());
+  take_order(schedule, *order);
+  std::unique_ptr<Compilation> c = compile_as_given(std::move(schedule), options, diags);
   if (c) c->order = std::move(order);
   return c;
 }
 
-std::unique_ptr<Compilation> compile_under(std::optional<Schedule> schedule, const Options& options, Diags& diags) {
-  if (!schedule) return nullptr;
-  return is_searched(*schedule) ? compile_in_found_order(*schedule, options, diags)
-                                : compile_as_given(std::move(*schedule), options, diags);
+std::unique_ptr<Compilation> compile_under(Schedule schedule, const Options& options, Diags& diags) {
+  const bool is_searched = schedule.pipeline && schedule.pipeline->order == PipelineRequest::Order::Search;
+  return (is_searched ? compile_in_found_order : compile_as_given)(std::move(schedule), options, diags);
+}
+
+/// What the fullest rank needs; nothing where there is no plan.
+std::optional<int64_t> planned_bytes(const Schedule& schedule, const Options& options) {
+  Diags discarded;
+  const std::unique_ptr<Compilation> c = compile_under(schedule, options, discarded);
+  const std::optional<Plan> plan = c ? run_planning(*c, options, discarded) : std::nullopt;
+  if (!plan) return {};
+  int64_t most = 0;
+  for (const Program& program : plan->programs) most = std::max(most, needed_bytes(*plan, program));
+  return most;
+}
+
+/// Where the schedule has a limit for what is kept for the backward pass, finds what is. False after reporting.
+bool choose_kept(Schedule& schedule, std::optional<RecomputeSearch>& found, const Options& options, Diags& diags) {
+  if (!schedule.train || !schedule.train->recompute || !schedule.train->recompute->limit) return true;
+  const Stopwatch watch;
+  Options trial = options_of_search(options);
+  trial.stop_after = "differentiate";
+  Diags discarded;  // compiling the schedule as it is reports the same
+  const std::unique_ptr<Compilation> c = compile_under(schedule, trial, discarded);
+  if (!c) return true;
+  trial.stop_after.clear();
+  found = search_recomputation(
+      schedule, kept_choices(c->module), [&](const Schedule& each) { return planned_bytes(each, trial); }, diags);
+  if (found) progress(options, format("search of what is kept, {} plans", found->plans), watch.seconds());
+  return diags.ok();
+}
+
+std::unique_ptr<Compilation> search_and_compile(Schedule schedule, const Options& options, Diags& diags) {
+  std::optional<RecomputeSearch> found;
+  if (!choose_kept(schedule, found, options, diags)) return nullptr;
+  std::unique_ptr<Compilation> c = compile_under(std::move(schedule), options, diags);
+  if (c) c->recomputation = std::move(found);
+  return c;
 }
 
 }  // namespace
 
-std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags) {
+std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags, const Compilation* like) {
   if (!check_target(options, diags)) return nullptr;
-  return compile_under(read_schedule(options, diags), options, diags);
-}
-
-std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags) {
   std::optional<Schedule> schedule = read_schedule(options, diags);
   if (!schedule) return nullptr;
+  if (!like) return search_and_compile(std::move(*schedule), options, diags);
+  if (schedule->train) schedule->train->recompute = like->schedule.train->recompute;
+  if (like->order) take_order(*schedule, *like->order);
+  std::unique_ptr<Compilation> c = compile_under(std::move(*schedule), options, diags);
+  if (c) c->recomputation = like->recomputation, c->order = like->order;
+  return c;
+}
+
+std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags, const Compilation& like) {
+  std::optional<Schedule> schedule = read_schedule(options, diags);
+  if (!schedule) return nullptr;
+  if (schedule->train) schedule->train->recompute = like.schedule.train->recompute;
   schedule->mesh.clear(), schedule->places.clear(), schedule->shard.clear(), schedule->transforms.clear();
   schedule->pipeline.reset(), schedule->memory_limit.reset(), schedule->kernels.clear();
   schedule->annotations = "none";
-  return compile_under(std::move(schedule), options, diags);
+  return compile_under(std::move(*schedule), options, diags);
 }
 
 /// The plan of the graph, not yet proved.
@@ -195,8 +244,8 @@ static std::vector<LengthRelation> open_relations(Schedule schedule, const Optio
   for (DimRequest& dim : schedule.dims)
     if (dim.values.size() > 1)
       dim.values = {*std::max_element(dim.values.begin(), dim.values.end())}, dim.bounded = true;
-  Options quiet = options;
-  quiet.stop_after = "relate-lengths", quiet.print_ir_after.clear(), quiet.dump_dir.clear(), quiet.quiet = true;
+  Options quiet = options_of_search(options);
+  quiet.stop_after = "relate-lengths";
   Diags discarded;
   const std::unique_ptr<Compilation> c = compile_under(std::move(schedule), quiet, discarded);
   return c ? c->module.relations : std::vector<LengthRelation>{};
@@ -233,7 +282,7 @@ CompiledVariants compile_variants(const Options& options, Diags& diags) {
     if (!variant.name.empty()) progress(options, "variant " + printable(variant.name));
     Schedule own = *schedule;
     own.dims = variant.dims;
-    std::unique_ptr<Compilation> c = compile_under(std::move(own), wanted, found);
+    std::unique_ptr<Compilation> c = search_and_compile(std::move(own), wanted, found);
     if (c && is_repeated(made, *c)) continue;
     const bool is_done = c && (c->passes.stopped || plan_graph(*c, wanted, found));
     if (!is_done && !variant.name.empty()) {

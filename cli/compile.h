@@ -7,10 +7,11 @@
 
 namespace weftc {
 
-/// Schedule, model, passes; up to `--stop-after`. Nothing after reporting.
-std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags);
+/// Schedule, model, passes; up to `--stop-after`. Nothing after reporting. What a search of the schedule has chosen for
+/// the compilation `like` is taken from it.
+std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags, const Compilation* like = nullptr);
 /// The same with nothing of the schedule that concerns ranks, chunks, transforms or kernels.
-std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags);
+std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags, const Compilation& like);
 /// And the plan of the graph, proved, and in the folder of --dump-dir. False after reporting.
 bool compile_plan(Compilation& compilation, const Options& options, Diags& diags);
 /// And the executable, or the folder of sources. The exit code, after reporting.

@@ -146,7 +146,8 @@ std::string why_bits_differ(const Module& scheduled, const Compilation& c, const
   if (c.plan.world == 1 && scheduled.transforms.empty() && c.schedule.kernels.empty()) return "";
   if (cuts_reductions(scheduled)) return "a reduction is cut by ranks or chunks";
   Diags ignored;  // a model that brings its own collectives does not compile for one rank
-  const std::unique_ptr<Compilation> one = c.schedule.per_rank ? nullptr : compile_graph_for_one_rank(options, ignored);
+  const std::unique_ptr<Compilation> one =
+      c.schedule.per_rank ? nullptr : compile_graph_for_one_rank(options, ignored, c);
   if (!one || !compile_plan(*one, options, ignored)) return "the model is not one for one rank";
   return why_bits_differ(c.plan, one->plan);
 }
@@ -299,6 +300,7 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
   print_streams(c.plan);
   print_found_order(c);
   std::printf("%s", memory_text(c.plan).c_str());
+  if (c.recomputation) std::printf("%s", c.recomputation->text().c_str());
   print_states(c.plan);
   std::printf("%s", timeline_text(timeline).c_str());
   TableRows remarks;
@@ -353,11 +355,12 @@ void print_json(const Module& scheduled, const Compilation& c, const std::string
       json_string(c.plan.name).c_str(), c.plan.world, why.empty() ? "true" : "false",
       static_cast<long>(weight_bytes(c.plan)), transposition_count(c.plan), json_lines(values).c_str());
   std::printf(
-      " \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"memory\": %s,\n \"states\": %s,\n"
+      " \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"memory\": %s,\n \"recompute\": %s,\n "
+      "\"states\": %s,\n"
       " \"timeline\": %s,\n \"remarks\": %s}\n",
       json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
-      memory_json(c.plan).c_str(), json_lines(states).c_str(), timeline_json(timeline).c_str(),
-      json_strings(remarks_of(c)).c_str());
+      memory_json(c.plan).c_str(), c.recomputation ? c.recomputation->json().c_str() : "null",
+      json_lines(states).c_str(), timeline_json(timeline).c_str(), json_strings(remarks_of(c)).c_str());
 }
 
 }  // namespace
@@ -375,7 +378,7 @@ int run_explain(const Options& options) {
     return finish(diags);
   }
   Diags whole;
-  const std::unique_ptr<Compilation> compiled = compile_graph(options, whole);
+  const std::unique_ptr<Compilation> compiled = compile_graph(options, whole, scheduled.get());
   if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
   const Timeline timeline = predicted_timeline(*compiled, options);
   const std::string why = why_bits_differ(scheduled->module, *compiled, options);

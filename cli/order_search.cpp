@@ -105,6 +105,11 @@ std::optional<FoundOrder> search_order(const Module& module, const Schedule& sch
   return OrderSearch(module, schedule, target, diags).run();
 }
 
+void take_order(Schedule& schedule, const FoundOrder& order) {
+  schedule.pipeline->order = PipelineRequest::Order::Table;
+  schedule.pipeline->table = order.table;
+}
+
 std::string table_text(const std::vector<OrderEntry>& table) {
   std::vector<std::string> entries;
   for (const OrderEntry& entry : table) entries.push_back(format("[{}, {}]", entry.stage, entry.micro_batch));

@@ -21,6 +21,9 @@ struct FoundOrder {
 std::optional<FoundOrder> search_order(const Module& module, const Schedule& schedule, const Target& target,
                                        Diags& diags);
 
+/// The schedule has that order now.
+void take_order(Schedule& schedule, const FoundOrder& order);
+
 /// "[[a, 0], [b, 0]]" as a schedule has it.
 std::string table_text(const std::vector<OrderEntry>& table);
 

@@ -1,5 +1,7 @@
 // The `train:` section of a schedule: `{loss: loss, optimizer: {adamw: {rate: 6e-4}}}`. What functions take is known to
 // them alone (training_step.cpp), so that their operands and attributes stay words here.
+#include <algorithm>
+
 #include "frontend/schedule_sections.h"
 
 namespace weftc {
@@ -150,15 +152,21 @@ void TrainReader::mode(const YamlNode& node) {
   if (chosen) request_.mode = *chosen == 0 ? TrainMode::Train : TrainMode::Eval;
 }
 
-/// `none`, `all`, `{keep: ["h.{l}.res"]}`.
+/// `none`, `all`, `{keep: ["h.{l}.res"]}`, `{limit: 12GiB}`.
 void TrainReader::recompute(const YamlNode& node) {
-  RecomputeRequest request{{}, node.loc};
+  RecomputeRequest request;
+  request.loc = node.loc;
   if (node.is(YamlNode::Kind::Scalar)) {
     if (values_.choice(node, "recompute", {"none", "all"}) == 1) request_.recompute = request;
     return;
   }
-  values_.keys(node, "recompute",
-               {{"keep", [&](const YamlNode& n) { request.keep = read_selectors(values_, n, "keep"); }, true}});
+  const auto keep = [&](const YamlNode& n) { request.keep = read_selectors(values_, n, "keep"); };
+  const auto limit = [&](const YamlNode& n) { request.limit = values_.bytes(n, "limit"); };
+  const bool has_limit = std::ranges::any_of(node.entries, [](const YamlEntry& e) { return e.key.text == "limit"; });
+  values_.keys(node, "recompute", {{"keep", keep, !has_limit}, {"limit", limit}});
+  if (has_limit && !request.keep.empty())
+    values_.diags().error("recompute-keep-and-limit", node.loc,
+                          "what is kept is either named by 'keep' or chosen within a 'limit'");
   request_.recompute = std::move(request);
 }
 

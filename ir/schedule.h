@@ -196,6 +196,9 @@ enum class TrainMode : uint8_t { Train, Eval };
 struct RecomputeRequest {
   std::vector<Selector> keep;  // none: the fewest bytes from which nothing costly has to be computed again
   Loc loc;
+  std::optional<int64_t> limit = {};  // bytes a rank: as much is kept as there is room for
+  /// With a limit: the values that the search for them keeps. None: it has not begun.
+  std::optional<std::vector<std::string>> kept = {};
 };
 /// `train:`: what makes a training step of a model.
 struct TrainRequest {

@@ -13,131 +13,20 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
-#include "ir/op_def.h"
-#include "passes/graph_order.h"
 #include "passes/passes.h"
-#include "passes/prepare/smallest_cut.h"
+#include "passes/prepare/smallest_kept.h"
 #include "passes/select.h"
 
 namespace weftc {
 
 namespace {
 
-/// Inputs, parameters among them, and constants are in memory anyway.
-bool is_given(const Op& op) { return op.kind == OpKind::Input || op.kind == OpKind::Constant; }
-
-/// Which ops compute the loss, and which its derivatives and what is made of these.
-struct Passes {
-  explicit Passes(const Module& module);
-  bool is_forward(OpId id) const { return forward[id.index]; }
-  /// True for a result of the forward pass that is in memory only if it is kept.
-  bool is_made_forward(const Graph& graph, ValueId v) const {
-    return v && is_forward(graph.producer(v)) && !is_given(graph.producer_op(v));
-  }
-
-  std::vector<bool> forward;  // by op
-  std::vector<OpId> late;     // the others, in graph order
-};
-
-Passes::Passes(const Module& module) {
-  const Graph& graph = module.graph;
-  std::vector<ValueId> derivatives;
-  for (const auto& [derivative, primal] : module.primals) derivatives.push_back(graph.find_value(derivative));
-  const std::vector<bool> before_derivatives = ancestors_of(graph, derivatives);
-  forward = ancestors_of(graph, {graph.find_value(module.training->loss)});
-  std::vector<bool> is_late(graph.op_capacity(), false);
-  for (const OpId id : graph.order()) {
-    const auto reads_late = [&](ValueId v) { return v && is_late[graph.producer(v).index]; };
-    is_late[id.index] =
-        (before_derivatives[id.index] && !is_forward(id)) || std::ranges::any_of(graph.op(id).inputs, reads_late);
-    if (is_late[id.index]) late.push_back(id);
-  }
-}
-
-int64_t bytes_of(const Graph& graph, ValueId value) {
-  return graph.type(value).count() * dtype_bytes(graph.type(value).dtype);
-}
-
-/// The results of the forward pass that the backward pass reads: where it reads one through views, that one.
-std::set<ValueId> values_across(const Graph& graph, const Passes& passes) {
-  std::set<ValueId> found;
-  for (const OpId id : passes.late)
-    for (ValueId v : graph.op(id).inputs) {
-      const auto is_view = [&] {
-        return category(graph.producer_op(v)) == Category::View && graph.producer_op(v).inputs.size() == 1;
-      };
-      while (passes.is_made_forward(graph, v) && is_view()) v = graph.producer_op(v).inputs[0];
-      if (passes.is_made_forward(graph, v)) found.insert(v);
-    }
-  return found;
-}
-
-int64_t bytes_of(const Graph& graph, const std::set<ValueId>& values) {
-  int64_t sum = 0;
-  for (const ValueId v : values) sum += bytes_of(graph, v);
-  return sum;
-}
-
-/// True for what takes too long to be done twice unless the schedule asks for it. Of composite ops, norms and the like
-/// have a rule for their derivative; it is not known what others are made of.
-bool is_costly(const Op& op) {
-  switch (category(op)) {
-    case Category::Contraction:
-    case Category::Region:
-    case Category::Collective:
-      return true;
-    case Category::Composite:
-      return !op_def(op).gradient;
-    default:
-      return false;
-  }
-}
-
-/// The values of the fewest bytes from which all that the backward pass reads is computed again without anything
-/// costly. Each value is two nodes, with an edge of its bytes between: a cut through it keeps it.
-class SmallestKept {
- public:
-  SmallestKept(const Graph& graph, const Passes& passes) : graph_(graph), passes_(passes) {}
-
-  std::unordered_set<ValueId> run() {
-    for (OpId id = graph_.first(); id; id = graph_.next(id))
-      if (passes_.is_forward(id) && !is_given(graph_.op(id))) add(graph_.op(id));
-    for (const OpId id : passes_.late)
-      for (const ValueId v : graph_.op(id).inputs)
-        if (passes_.is_made_forward(graph_, v))
-          network_.add_edge(nodes_.at(v) + 1, FlowNetwork::kSink, FlowNetwork::kUnlimited);
-    const std::vector<bool> is_behind = network_.behind_smallest_cut();
-    std::unordered_set<ValueId> kept;
-    for (const auto& [value, node] : nodes_)
-      if (!is_behind[node] && is_behind[node + 1]) kept.insert(value);
-    return kept;
-  }
-
- private:
-  void add(const Op& op) {
-    for (const ValueId result : op.outputs) {
-      const int node = network_.add_node();
-      nodes_.emplace(result, node);
-      network_.add_edge(node, network_.add_node(), bytes_of(graph_, result));
-      if (is_costly(op)) network_.add_edge(FlowNetwork::kSource, node, FlowNetwork::kUnlimited);
-      for (const ValueId v : op.inputs)
-        if (passes_.is_made_forward(graph_, v)) network_.add_edge(nodes_.at(v) + 1, node, FlowNetwork::kUnlimited);
-    }
-  }
-
-  const Graph& graph_;
-  const Passes& passes_;
-  FlowNetwork network_;
-  std::unordered_map<ValueId, int> nodes_;  // where the value comes in; the next one is where it goes on
-};
-
 /// The values that the schedule names.
-std::unordered_set<ValueId> named_values(const Module& module, const Passes& passes, const Env& env) {
+KeptValues named_values(const Module& module, const TrainingPasses& passes, const Env& env) {
   const Graph& graph = module.graph;
   const SelectableNames names(module, graph, env.schedule.aliases);
-  std::unordered_set<ValueId> kept;
+  KeptValues kept;
   for (const Selector& selector : env.schedule.train->recompute->keep) {
     bool is_any = false, is_any_forward = false;
     for (const Bindings& bindings : names.bindings({selector}))
@@ -158,7 +47,7 @@ std::unordered_set<ValueId> named_values(const Module& module, const Passes& pas
 
 /// Late ops are known by the phases of their origins. An op of the forward pass may have taken in an equal one of the
 /// backward pass: it is not known by that one's origins any more.
-void set_apart(Module& module, const Passes& passes) {
+void set_apart(Module& module, const TrainingPasses& passes) {
   Graph& graph = module.graph;
   module.training->recomputes = true;
   for (OpId id = graph.first(); id; id = graph.next(id))
@@ -170,37 +59,18 @@ void set_apart(Module& module, const Passes& passes) {
 /// Writes the ops that compute again what is not kept.
 class AgainWriter {
  public:
-  AgainWriter(Module& module, const Passes& passes, const std::unordered_set<ValueId>& kept)
+  AgainWriter(Module& module, const TrainingPasses& passes, const KeptValues& kept)
       : module_(module), graph_(module.graph), passes_(passes), kept_(kept) {}
 
   void run() {
-    for (const OpId id : passes_.late)
+    for (const Again& each : computed_again(graph_, passes_, kept_)) copy(each.op, each.reader);
+    for (const OpId id : passes_.late())
       for (size_t i = 0; i < graph_.op(id).inputs.size(); ++i)
-        if (const ValueId v = graph_.op(id).inputs[i]; !is_there(v)) graph_.set_input(id, i, again(v, id));
+        if (const ValueId v = graph_.op(id).inputs[i]; !is_there(v)) graph_.set_input(id, i, again_.at(v));
   }
 
  private:
-  bool is_there(ValueId v) const { return !passes_.is_made_forward(graph_, v) || kept_.contains(v); }
-
-  ValueId again(ValueId value, OpId reader) {
-    if (!again_.contains(value))
-      for (const OpId id : in_graph_order(graph_, missing(value))) copy(id, reader);
-    return again_.at(value);
-  }
-
-  /// The ops by which the value is computed from what is there, or has been computed again already.
-  std::set<OpId> missing(ValueId value) const {
-    std::set<OpId> found;
-    std::vector<ValueId> open{value};
-    while (!open.empty()) {
-      const ValueId v = open.back();
-      open.pop_back();
-      if (is_there(v) || again_.contains(v) || !found.insert(graph_.producer(v)).second) continue;
-      const Op& op = graph_.producer_op(v);
-      open.insert(open.end(), op.inputs.begin(), op.inputs.end());
-    }
-    return found;
-  }
+  bool is_there(ValueId v) const { return weftc::is_there(graph_, passes_, kept_, v); }
 
   void copy(OpId id, OpId reader) {
     const Op& op = graph_.op(id);
@@ -246,30 +116,40 @@ class AgainWriter {
 
   Module& module_;
   Graph& graph_;
-  const Passes& passes_;
-  const std::unordered_set<ValueId>& kept_;
+  const TrainingPasses& passes_;
+  const KeptValues& kept_;
   std::unordered_map<ValueId, ValueId> again_;
   std::unordered_map<uint32_t, OriginId> origins_;
 };
+
+/// What the schedule keeps, or a search for it. A limit that nobody has searched for is taken as `all`.
+KeptValues kept_values(const Module& module, const TrainingPasses& passes, const Env& env) {
+  const RecomputeRequest& request = *env.schedule.train->recompute;
+  if (!request.keep.empty()) return named_values(module, passes, env);
+  if (!request.kept) return fewest_bytes_kept(module.graph, passes);
+  KeptValues kept;
+  for (const std::string& name : *request.kept)
+    if (const ValueId v = module.graph.find_value(name)) kept.insert(v);
+  return kept;
+}
 
 }  // namespace
 
 void recompute(Module& module, const Env& env) {
   if (!env.schedule.train || !env.schedule.train->recompute) return;
   const RecomputeRequest& request = *env.schedule.train->recompute;
-  const Passes passes(module);
-  const std::unordered_set<ValueId> kept =
-      request.keep.empty() ? SmallestKept(module.graph, passes).run() : named_values(module, passes, env);
+  const TrainingPasses passes(module);
+  const KeptValues kept = kept_values(module, passes, env);
   if (!env.diags.ok()) return;
   const int64_t bytes_before = bytes_of(module.graph, values_across(module.graph, passes));
   const size_t ops_before = module.graph.op_count();
   set_apart(module, passes);
   AgainWriter(module, passes, kept).run();
   const size_t again = module.graph.op_count() - ops_before;
-  if (again == 0)
+  if (again == 0 && !request.limit)
     env.diags.warning("recompute-nothing", request.loc,
                       "nothing is computed again: the backward pass reads only what is kept");
-  const std::set<ValueId> across = values_across(module.graph, Passes(module));
+  const std::set<ValueId> across = values_across(module.graph, TrainingPasses(module));
   module.remarks.push_back(format(
       "recompute: {} ops are computed again; of the forward pass {} values of {} bytes are kept for the backward "
       "pass, in place of {} bytes",

@@ -171,7 +171,10 @@ TEST_CASE("what is computed again lies as it does the first time") {
 
 TEST_CASE("mistakes in what is kept") {
   CHECK(first_id("most") == "schedule-word");
-  CHECK(first_id("{limit: 20GiB}") == "unknown-key");
+  CHECK(first_id("{limit: 20GiB}") == "");
+  CHECK(first_id("{limit: much}") == "schedule-bytes");
+  CHECK(first_id("{most: 20GiB}") == "unknown-key");
+  CHECK(first_id("{keep: [r0], limit: 20GiB}") == "recompute-keep-and-limit");
   CHECK(first_id("{}") == "missing-key");
   CHECK(first_id("{keep: []}") == "selector-list");
   CHECK(first_id("{keep: [r0, rest0]}") == "selector-unmatched");

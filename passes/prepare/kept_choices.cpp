@@ -1,0 +1,262 @@
+// A choice is a smallest cut under a price of memory: `bytes kept * price + operations done again`. At a price of 0 all
+// is kept. The choices for all prices lie on a convex curve, and what lies between two of them is found at the price
+// at which both cost the same. A choice by bytes alone says nothing of when these are held: who keeps nothing computes
+// the whole forward pass again at the first derivative, and has it all in memory once more. So each choice is followed
+// through both passes, and those that take more memory than a cheaper one are left out.
+#include "passes/prepare/kept_choices.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "ir/base/contains.h"
+#include "ir/op_def.h"
+#include "passes/prepare/smallest_kept.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr size_t kMostCuts = 32;  // each takes time that grows with the square of the graph
+
+/// Operations that a byte from or to memory takes as long as: the ratio of a core with AVX-512 (passes/cost).
+constexpr double kOperationsOfByte = 10;
+
+/// Of ops that cost the same, those made early are computed again before those made late: the backward pass comes to
+/// them when what later ones kept is gone. They are taken to cost up to this part less.
+constexpr double kEarlyDiscount = 1.0 / 16;
+
+/// True if a dim of the operands or results from number `from` on runs over the factor.
+bool runs_over(const std::vector<std::vector<int>>& sides, size_t from, int factor) {
+  for (size_t i = from; i < sides.size(); ++i)
+    if (contains(sides[i], factor)) return true;
+  return false;
+}
+
+/// Multiplications with their additions. The places of a window lie in those of its result.
+double products_of(const Module& module, const Op& op) {
+  const FactorRule rule = factor_rule(OpView(module, module.graph, op));
+  double products = 1;
+  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+    const Factor& factor = rule.factors[static_cast<size_t>(f)];
+    const bool is_of_window =
+        factor.role == Factor::Role::Whole && !runs_over(rule.outputs, 0, f) && !runs_over(rule.inputs, 1, f);
+    if (!is_of_window) products *= static_cast<double>(factor.extent);
+  }
+  return products;
+}
+
+/// What the operations of one element count as, as the cost model has it for a polynomial.
+double operations_of(ScalarCost cost) {
+  switch (cost) {
+    case ScalarCost::Cheap:
+      return 1;
+    case ScalarCost::Moderate:
+      return 10;
+    case ScalarCost::Function:
+      return 50;
+  }
+  return 0;
+}
+
+/// Operations of a forward op, with those that its bytes stand for. Chains of pointwise ops are computed where they are
+/// read: in memory nothing comes of them.
+double operations_of(const Module& module, OpId id) {
+  const Graph& graph = module.graph;
+  const Op& op = graph.op(id);
+  if (is_shown(graph, op.outputs[0])) return 0;
+  if (category(op) == Category::Pointwise)
+    return static_cast<double>(graph.type(op.outputs[0]).count()) * operations_of(op_def(op).cost);
+  int64_t bytes = 0;
+  for (const std::vector<ValueId>* values : {&op.inputs, &op.outputs})
+    for (const ValueId v : *values)
+      if (v) bytes += bytes_of(graph, v);
+  const double moving = static_cast<double>(bytes) * kOperationsOfByte;
+  return category(op) == Category::Contraction ? moving + 2 * products_of(module, op) : moving;
+}
+
+/// What each op costs, in operations.
+class Costs {
+ public:
+  Costs(const Module& module, const TrainingPasses& passes)
+      : costs_(module.graph.op_capacity(), 0), discounted_(module.graph.op_capacity(), 0) {
+    std::vector<OpId> ops;
+    for (const OpId id : module.graph.order())
+      if (passes.is_forward(id) && !is_given(module.graph.op(id))) ops.push_back(id);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      const double cost = operations_of(module, ops[i]), before = double(i) / double(ops.size());
+      costs_[ops[i].index] = cost, discounted_[ops[i].index] = cost * (1 - kEarlyDiscount * (1 - before));
+      total_ += cost;
+    }
+  }
+
+  double of(OpId id) const { return costs_[id.index]; }
+  double discounted(OpId id) const { return discounted_[id.index]; }
+  double total() const { return total_; }
+
+ private:
+  std::vector<double> costs_, discounted_;  // by op
+  double total_ = 0;
+};
+
+/// Follows what the forward pass makes, the first time and again, through the order of the graph. Derivatives are about
+/// the same whatever is kept.
+class PeakEstimate {
+ public:
+  PeakEstimate(const Graph& graph, const TrainingPasses& passes, const KeptValues& kept,
+               const std::vector<Again>& again)
+      : graph_(graph), passes_(passes), kept_(kept) {
+    auto next = again.begin();
+    for (const OpId id : graph.order()) {
+      for (; next != again.end() && next->reader == id; ++next) events_.push_back({next->op, true});
+      events_.push_back({id, false});
+    }
+  }
+
+  int64_t run() {
+    const std::map<Held, size_t> last = last_readers();
+    std::vector<int64_t> freed(events_.size(), 0);
+    int64_t held = 0, peak = 0;
+    for (size_t at = 0; at < events_.size(); ++at) {
+      const Op& op = graph_.op(events_[at].op);
+      for (const ValueId v : op.outputs) {
+        if (!v || !passes_.is_made_forward(graph_, v) || is_shown(graph_, v)) continue;
+        const auto reader = last.find({v, events_[at].is_again});
+        held += bytes_of(graph_, v);
+        freed[reader == last.end() ? at : reader->second] += bytes_of(graph_, v);
+      }
+      peak = std::max(peak, held);
+      held -= freed[at];
+    }
+    return peak;
+  }
+
+ private:
+  struct Event {
+    OpId op;
+    bool is_again;
+  };
+  using Held = std::pair<ValueId, bool>;  // a value, and whether it is the one that was computed again
+
+  std::map<Held, size_t> last_readers() const {
+    std::map<Held, size_t> last;
+    for (size_t at = 0; at < events_.size(); ++at)
+      for (const ValueId v : graph_.op(events_[at].op).inputs)
+        if (v) last[held_for(v, events_[at].is_again || passes_.is_late(events_[at].op))] = at;
+    for (const auto& output : graph_.outputs()) last[held_for(output.value, false)] = events_.size() - 1;
+    return last;
+  }
+
+  /// What lies in memory where an op, of the backward pass or not, reads the value.
+  Held held_for(ValueId v, bool is_backward) const {
+    while (is_shown(graph_, v)) v = graph_.producer_op(v).inputs[0];
+    return {v, is_backward && !is_there(graph_, passes_, kept_, v)};
+  }
+
+  const Graph& graph_;
+  const TrainingPasses& passes_;
+  const KeptValues& kept_;
+  std::vector<Event> events_;
+};
+
+/// A cut, by what it costs in bytes and in operations.
+struct Cut {
+  KeptValues kept;
+  int64_t bytes = 0;
+  double operations = 0, discounted = 0;
+  std::vector<Again> again = {};
+  bool is_next_known = false;  // no cut lies between this one and the next
+};
+
+class ChoiceFinder {
+ public:
+  explicit ChoiceFinder(const Module& module)
+      : module_(module), graph_(module.graph), passes_(module), costs_(module, passes_) {}
+
+  std::vector<KeptChoice> run() {
+    std::vector<Cut> cuts = curve();
+    cuts.push_back(cut_of(fewest_bytes_kept(graph_, passes_)));
+    std::ranges::stable_sort(cuts, {}, &Cut::operations);
+    std::vector<KeptChoice> choices;
+    for (const Cut& cut : cuts) {
+      KeptChoice choice = choice_of(cut);
+      if (choices.empty() || choice.peak < choices.back().peak) choices.push_back(std::move(choice));
+    }
+    return choices;
+  }
+
+ private:
+  /// Cuts from most bytes to least. The largest gap is looked into first.
+  std::vector<Cut> curve() {
+    std::vector<Cut> cuts{cut_of(all_read()), cut_at(0, 1)};
+    const auto gap = [&](size_t i) { return cuts[i].is_next_known ? 0 : cuts[i].bytes - cuts[i + 1].bytes; };
+    for (size_t tried = 2; tried < kMostCuts; ++tried) {
+      size_t at = 0;
+      for (size_t i = 1; i + 1 < cuts.size(); ++i)
+        if (gap(i) > gap(at)) at = i;
+      if (gap(at) <= 0) break;
+      const double operations = cuts[at + 1].discounted - cuts[at].discounted;
+      Cut between = cut_at(operations > 0 ? 1 : 0, operations > 0 ? operations / double(gap(at)) : 1);
+      cuts[at].is_next_known = between.bytes >= cuts[at].bytes || between.bytes <= cuts[at + 1].bytes;
+      if (!cuts[at].is_next_known) cuts.insert(cuts.begin() + static_cast<long>(at) + 1, std::move(between));
+    }
+    return cuts;
+  }
+
+  /// What the backward pass reads, where it reads views what these show.
+  KeptValues all_read() const {
+    const std::set<ValueId> read = values_across(graph_, passes_);
+    return {read.begin(), read.end()};
+  }
+
+  /// The cut where an operation costs so much, and a byte. Capacities are whole numbers, all together below the one
+  /// that stands for no limit.
+  Cut cut_at(double operation, double byte) const {
+    int64_t bytes = 0;
+    for (const OpId id : graph_.order())
+      for (const ValueId v : graph_.op(id).outputs)
+        if (passes_.is_made_forward(graph_, v)) bytes += bytes_of(graph_, v);
+    const double scale = double(int64_t{1} << 50) / (operation * costs_.total() + byte * double(bytes) + 1);
+    // Regions and collectives are not done twice, nor what nothing is known of.
+    const auto again = [&](OpId id) {
+      if (is_costly(graph_.op(id)) && category(graph_.op(id)) != Category::Contraction) return FlowNetwork::kUnlimited;
+      return static_cast<int64_t>(std::llround(costs_.discounted(id) * operation * scale));
+    };
+    const auto kept = [&](ValueId v) {
+      if (is_shown(graph_, v)) return FlowNetwork::kUnlimited;
+      return static_cast<int64_t>(std::llround(double(bytes_of(graph_, v)) * byte * scale));
+    };
+    return cut_of(cheapest_kept(graph_, passes_, {again, kept}));
+  }
+
+  Cut cut_of(KeptValues kept) const {
+    Cut cut{std::move(kept)};
+    for (const ValueId v : cut.kept) cut.bytes += bytes_of(graph_, v);
+    cut.again = computed_again(graph_, passes_, cut.kept);
+    for (const Again& each : cut.again)
+      cut.operations += costs_.of(each.op), cut.discounted += costs_.discounted(each.op);
+    return cut;
+  }
+
+  KeptChoice choice_of(const Cut& cut) const {
+    KeptChoice choice;
+    for (const OpId id : graph_.order())
+      for (const ValueId v : graph_.op(id).outputs)
+        if (cut.kept.contains(v)) choice.kept.push_back(graph_.value(v).name);
+    choice.bytes = cut.bytes;
+    choice.again = costs_.total() > 0 ? cut.operations / costs_.total() : 0;
+    choice.peak = PeakEstimate(graph_, passes_, cut.kept, cut.again).run();
+    return choice;
+  }
+
+  const Module& module_;
+  const Graph& graph_;
+  const TrainingPasses passes_;
+  const Costs costs_;
+};
+
+}  // namespace
+
+std::vector<KeptChoice> kept_choices(const Module& module) { return ChoiceFinder(module).run(); }
+
+}  // namespace weftc

@@ -1,0 +1,26 @@
+// Between keeping all that the backward pass reads and keeping next to nothing: choices of what is kept, for a search
+// that holds the memory of their plans against a limit.
+//
+//   kept      bytes   computed again   most memory, estimated
+//   all       1000    0                1900
+//   r0 f0 ..   600    a0 a1            1500
+//   r0 r1      200    a0 f0 a1 f1      1100
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace weftc {
+
+struct KeptChoice {
+  std::vector<std::string> kept;  // names of values, in the order of the graph
+  int64_t bytes = 0;              // of these
+  double again = 0;               // what is computed again, as a part of the forward pass
+  int64_t peak = 0;  // of values of the forward pass, on one rank without fusion: an estimate to compare by
+};
+/// Choices for a module in front of `recompute`, the first of which keeps all. Each computes more again than the one
+/// before it and is estimated to take less memory. At most some thirty.
+std::vector<KeptChoice> kept_choices(const Module& module);
+
+}  // namespace weftc

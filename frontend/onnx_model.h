@@ -141,7 +141,8 @@ struct OnnxFunction {
   std::string overload;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
-  std::vector<std::string> attrs;  // without a default
+  std::map<std::string, OnnxValue> types;  // of inputs that a text gives one
+  std::vector<std::string> attrs;          // without a default
   std::vector<OnnxAttr> defaults;
   std::vector<OnnxNode> nodes;
   std::map<std::string, int64_t> opsets;

@@ -427,7 +427,10 @@ void OnnxTextParser::function() {
   values(")", outputs, initialisers, true);
   if (eat("<")) values(">", described, initialisers, false);
   if (!initialisers.empty()) fail("model-text-function", at, "a function has no initializers; use Constant");
-  for (OnnxValue& input : inputs) made.inputs.push_back(std::move(input.name));
+  for (OnnxValue& input : inputs) {
+    made.inputs.push_back(input.name);
+    if (input.element_type) made.types.emplace(input.name, std::move(input));
+  }
   for (OnnxValue& output : outputs) made.outputs.push_back(std::move(output.name));
   made.nodes = nodes();
   model_.functions.push_back(std::move(made));

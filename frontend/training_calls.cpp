@@ -41,7 +41,7 @@ std::optional<OnnxFunction> TrainingFunctions::known_function(const FunctionCall
   for (const OnnxFunction& function : model_.functions) {
     if (function.domain != domain) continue;
     if (function.name == name) return function;
-    known.push_back(function.name);
+    if (known.empty() || known.back() != function.name) known.push_back(function.name);
   }
   diags_.error("train-function", call.loc, "there is no {} '{}'{}", domain.substr(domain.find('.') + 1),
                printable(name), did_you_mean(name, known));
@@ -73,6 +73,13 @@ std::optional<OnnxFunction> TrainingFunctions::find(const FunctionCall& call, co
                                                     const char* otherwise) {
   if (call.function.ends_with(".onnxtxt")) return function_of_file(call);
   return known_function(call, "weft." + kind, call.function.empty() ? otherwise : call.function);
+}
+
+std::vector<OnnxFunction> TrainingFunctions::overloads_of(const OnnxFunction& function) const {
+  std::vector<OnnxFunction> found;
+  for (const OnnxFunction& each : model_.functions)
+    if (each.domain == function.domain && each.name == function.name) found.push_back(each);
+  return found;
 }
 
 /// All of a word as a number.

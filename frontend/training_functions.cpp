@@ -1,5 +1,5 @@
-// sgd, momentum, adam and adamw are those of PyTorch 2.15 (torch/optim), lamb and lion those of their papers. A rate
-// has its last value in the last step. What the domain weft.part holds is no name of a schedule.
+// sgd, momentum, adam, adamw and adafactor are those of PyTorch 2.15 (torch/optim), lamb and lion those of their papers.
+// A rate has its last value in the last step. What the domain weft.part holds is no name of a schedule.
 #include "frontend/training_functions.h"
 
 namespace weftc {
@@ -199,6 +199,137 @@ lion <betas: floats = [0.9, 0.99], weight_decay: float = 0.0> (w, gradient, m, s
   shrunk = Mul (w, rest_w)
   rate_w = CastLike (rate, w)
   change = Mul (direction, rate_w)
+  w_next = Sub (shrunk, change)
+}
+
+<domain: "weft.optimizer", overload: "vector", opset_import: ["" : 18],
+ doc_string: "Means of the squares of rows and of columns (arXiv 1804.04235), of a vector each square's own mean.">
+adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
+  (float[N] w, float[N] gradient, float[N] variance, step, rate) => (w_next, variance_next)
+{
+  square = Mul (gradient, gradient)
+  variance_next = weft.part.adafactor_mean <beta2_decay = @beta2_decay> (variance, square, step)
+  w_next = weft.part.adafactor_step <epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
+    (w, gradient, variance_next, step, rate)
+}
+
+<domain: "weft.optimizer", overload: "matrix", opset_import: ["" : 18]>
+adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
+  (float[R, C] w, float[R, C] gradient, float[R, 1] row, float[1, C] column, step, rate)
+  => (w_next, row_next, column_next)
+{
+  w_next, row_next, column_next = weft.part.adafactor
+    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
+    (w, gradient, row, column, step, rate)
+}
+
+<domain: "weft.optimizer", overload: "matrices", opset_import: ["" : 18]>
+adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
+  (float[A, R, C] w, float[A, R, C] gradient, float[A, R, 1] row, float[A, 1, C] column, step, rate)
+  => (w_next, row_next, column_next)
+{
+  w_next, row_next, column_next = weft.part.adafactor
+    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
+    (w, gradient, row, column, step, rate)
+}
+
+<domain: "weft.optimizer", overload: "images", opset_import: ["" : 18]>
+adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
+  (float[A, B, R, C] w, float[A, B, R, C] gradient, float[A, B, R, 1] row, float[A, B, 1, C] column, step, rate)
+  => (w_next, row_next, column_next)
+{
+  w_next, row_next, column_next = weft.part.adafactor
+    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
+    (w, gradient, row, column, step, rate)
+}
+
+<domain: "weft.optimizer", overload: "volumes", opset_import: ["" : 18]>
+adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
+  (float[A, B, D, R, C] w, float[A, B, D, R, C] gradient, float[A, B, D, R, 1] row, float[A, B, D, 1, C] column, step, rate)
+  => (w_next, row_next, column_next)
+{
+  w_next, row_next, column_next = weft.part.adafactor
+    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
+    (w, gradient, row, column, step, rate)
+}
+
+<domain: "weft.part", opset_import: ["" : 18], doc_string: "Rows and columns are those of the last two dimensions.">
+adafactor <beta2_decay, epsilons, d, weight_decay>
+  (w, gradient, row, column, step, rate) => (w_next, row_next, column_next)
+{
+  last_dim = Constant <value_ints = [-1]> ()
+  row_dim = Constant <value_ints = [-2]> ()
+  first = Constant <value_int = 0> ()
+  epsilon = Constant <value_floats = @epsilons> ()
+  square = Mul (gradient, gradient)
+  row_mean = ReduceMean (square, last_dim)
+  row_next = weft.part.adafactor_mean <beta2_decay = @beta2_decay> (row, row_mean, step)
+  column_mean = ReduceMean (square, row_dim)
+  column_next = weft.part.adafactor_mean <beta2_decay = @beta2_decay> (column, column_mean, step)
+  product = Mul (row_next, column_next)
+  whole = ReduceMean (row_next, row_dim)
+  least = Gather (epsilon, first)
+  least_w = CastLike (least, w)
+  divisor = Max (whole, least_w)
+  variance = Div (product, divisor)
+  w_next = weft.part.adafactor_step <epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
+    (w, gradient, variance, step, rate)
+}
+
+<domain: "weft.part", opset_import: ["" : 18], doc_string: "Early values count as much as late ones, and less later on.">
+adafactor_mean <beta2_decay> (mean, value, step) => (mean_next)
+{
+  exponent = Constant <value_float = @beta2_decay> ()
+  wide_exponent = Cast <to = 11> (exponent)
+  wide_step = Cast <to = 11> (step)
+  part = Pow (wide_step, wide_exponent)
+  part_v = CastLike (part, value)
+  error = Sub (value, mean)
+  change = Mul (error, part_v)
+  mean_next = Add (mean, change)
+}
+
+<domain: "weft.part", opset_import: ["" : 18],
+ doc_string: "A step relative to the size of the tensor, and no longer than d in the root of its mean square.">
+adafactor_step <epsilons, d, weight_decay> (w, gradient, variance, step, rate) => (w_next)
+{
+  epsilon = Constant <value_floats = @epsilons> ()
+  first = Constant <value_int = 0> ()
+  second = Constant <value_int = 1> ()
+  one = Constant <value_float = 1.0> ()
+  longest = Constant <value_float = @d> ()
+  decay = Constant <value_float = @weight_decay> ()
+  least = Gather (epsilon, first)
+  least_size = Gather (epsilon, second)
+  least_square = Mul (least, least)
+  least_w = CastLike (least_square, w)
+  least_size_w = CastLike (least_size, w)
+  one_w = CastLike (one, w)
+  longest_w = CastLike (longest, w)
+  rate_w = CastLike (rate, w)
+  bounded = Max (variance, least_w)
+  root = Sqrt (bounded)
+  direction = Div (gradient, root)
+  direction_square = Mul (direction, direction)
+  direction_mean = ReduceMean <keepdims = 0> (direction_square)
+  length = Sqrt (direction_mean)
+  lengths = Div (length, longest_w)
+  shortening = Max (lengths, one_w)
+  step_root = Sqrt (step)
+  step_rate = Div (one, step_root)
+  least_rate = Min (rate, step_rate)
+  least_rate_w = CastLike (least_rate, w)
+  w_square = Mul (w, w)
+  w_mean = ReduceMean <keepdims = 0> (w_square)
+  w_root = Sqrt (w_mean)
+  size = Max (w_root, least_size_w)
+  far = Mul (size, least_rate_w)
+  distance = Div (far, shortening)
+  decayed = Mul (rate, decay)
+  rest = Sub (one, decayed)
+  rest_w = CastLike (rest, w)
+  shrunk = Mul (w, rest_w)
+  change = Mul (direction, distance)
   w_next = Sub (shrunk, change)
 }
 

@@ -1,6 +1,7 @@
 #include "frontend/training_step.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 #include "frontend/onnx_text.h"
@@ -8,6 +9,7 @@
 #include "frontend/trained_parameters.h"
 #include "frontend/training_calls.h"
 #include "frontend/training_mode.h"
+#include "frontend/training_optimizer.h"
 #include "ir/base/contains.h"
 #include "ir/name_pattern.h"
 
@@ -33,7 +35,9 @@ OnnxAttr attr_of_text(const std::string& name, const std::string& text) {
 /// A trained initialiser and what belongs to it.
 struct Parameter {
   const OnnxTensor* tensor;
-  std::vector<OnnxAttr> attrs;  // of its call of the optimizer
+  const OnnxFunction* optimizer = nullptr;
+  std::vector<OnnxAttr> attrs = {};  // of its call of that
+  std::vector<OptimizerState> states = {};
 
   std::string part(const char* name) const { return tensor->name + "." + name; }
 };
@@ -55,6 +59,7 @@ class TrainingStep {
   bool matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
                std::unordered_set<size_t>& used) const;
   bool check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used);
+  bool choose_optimizers();
   bool group_attrs();
   std::vector<const OnnxTensor*> bind(const std::unordered_set<std::string>& names);
   bool carry_statistics();
@@ -79,7 +84,7 @@ class TrainingStep {
   TrainingFunctions functions_;
   int call_site_ = -1;  // of the nodes that are added
   std::string loss_, evaluates_;
-  std::optional<OnnxFunction> optimizer_;
+  std::optional<TrainingOptimizer> optimizer_;
   std::vector<Parameter> parameters_;
   std::vector<TrainedState> states_;
 };
@@ -252,7 +257,7 @@ bool TrainingStep::choose_parameters() {
   for (const OnnxTensor* tensor : found.trainable) {
     const bool is_asked_for = request_.parameters.empty() || matches(request_.parameters, *tensor, chosen);
     const bool is_frozen = matches(request_.frozen, *tensor, frozen);
-    if (is_asked_for && !is_frozen) parameters_.push_back({tensor, {}});
+    if (is_asked_for && !is_frozen) parameters_.push_back({tensor});
   }
   std::erase_if(found.apart, [&](const OnnxTensor* tensor) { return matches(request_.frozen, *tensor, frozen); });
   if (!check_used(request_.parameters, chosen) || !check_used(request_.frozen, frozen)) return false;
@@ -271,24 +276,42 @@ bool TrainingStep::choose_parameters() {
   return diags_.ok();
 }
 
+/// Functions of one optimizer differ in which parameters they are for, and in what they keep of them.
+bool TrainingStep::choose_optimizers() {
+  for (Parameter& parameter : parameters_) {
+    parameter.optimizer = optimizer_->function_for(*parameter.tensor, diags_);
+    if (!parameter.optimizer) return false;
+    auto states = optimizer_->states_of(*parameter.optimizer, *parameter.tensor, diags_);
+    if (!states) return false;
+    parameter.states = std::move(*states);
+  }
+  return true;
+}
+
 /// The rate is a function of its own; what else is said of the optimizer are its attributes, of some groups others.
 bool TrainingStep::group_attrs() {
-  std::vector<OnnxAttr> all;
   bool ok = true;
-  for (const FunctionCall::Argument& given : request_.optimizer.arguments)
-    if (given.name != "rate") ok &= functions_.set_argument(*optimizer_, given, all);
-  for (Parameter& parameter : parameters_) parameter.attrs = all;
+  std::map<const OnnxFunction*, std::vector<OnnxAttr>> all;
+  for (Parameter& parameter : parameters_) {
+    const auto [attrs, is_new] = all.try_emplace(parameter.optimizer);
+    for (const FunctionCall::Argument& given : request_.optimizer.arguments)
+      if (is_new && ok && given.name != "rate")
+        ok = functions_.set_argument(*parameter.optimizer, given, attrs->second);
+    parameter.attrs = attrs->second;
+  }
   std::unordered_set<const Parameter*> grouped;
   for (const ParameterGroup& group : request_.groups) {
     std::unordered_set<size_t> used;
     for (Parameter& parameter : parameters_) {
       if (!matches(group.match, *parameter.tensor, used) || !grouped.insert(&parameter).second) continue;
       for (const FunctionCall::Argument& given : group.arguments)
-        if (ok) ok &= functions_.set_argument(*optimizer_, given, parameter.attrs);
+        if (ok) ok = functions_.set_argument(*parameter.optimizer, given, parameter.attrs);
     }
     ok &= check_used(group.match, used);
   }
-  return ok && functions_.has_required(*optimizer_, parameters_.front().attrs, request_.optimizer);
+  return ok && std::ranges::all_of(parameters_, [&](const Parameter& parameter) {
+           return functions_.has_required(*parameter.optimizer, parameter.attrs, request_.optimizer);
+         });
 }
 
 TrainedState& TrainingStep::add_state(const std::string& name, const std::string& next, int element_type,
@@ -404,23 +427,21 @@ bool TrainingStep::write_rate() {
 }
 
 void TrainingStep::write_updates() {
-  const size_t states = optimizer_->inputs.size() - 4;
   for (const Parameter& parameter : parameters_) {
     std::vector<std::string> inputs{parameter.tensor->name,
                                     parameter.part(request_.clip_norm ? "grad.clipped" : "grad")};
     std::vector<std::string> outputs{parameter.part("next")};
-    const int type = parameter.tensor->element_type;
     const std::string& name = parameter.tensor->name;
-    add_state(name, outputs[0], type, parameter.tensor->dims).first = parameter.tensor;
-    for (size_t s = 0; s < states; ++s) {
-      inputs.push_back(parameter.part(optimizer_->inputs[2 + s].c_str()));
+    add_state(name, outputs[0], parameter.tensor->element_type, parameter.tensor->dims).first = parameter.tensor;
+    for (const OptimizerState& state : parameter.states) {
+      inputs.push_back(parameter.part(state.name.c_str()));
       outputs.push_back(inputs.back() + ".next");
-      add_state(inputs.back(), outputs.back(), type, parameter.tensor->dims).of = name;
+      add_state(inputs.back(), outputs.back(), state.element_type, state.dims).of = name;
     }
     inputs.insert(inputs.end(), {"train.step.real", kRate});
-    OnnxNode& call = add(optimizer_->name, std::move(inputs), std::move(outputs));
-    call.name = parameter.part("update"), call.domain = optimizer_->domain, call.opset = 1;
-    call.attrs = parameter.attrs;
+    OnnxNode& call = add(parameter.optimizer->name, std::move(inputs), std::move(outputs));
+    call.name = parameter.part("update"), call.opset = 1, call.attrs = parameter.attrs;
+    call.domain = parameter.optimizer->domain, call.overload = parameter.optimizer->overload;
   }
 }
 
@@ -454,17 +475,8 @@ void TrainingStep::set_outputs() {
 std::optional<WrittenStep> TrainingStep::run() {
   if (!functions_.take_known()) return {};
   if (!carry_statistics() || !declare_inputs() || !write_loss() || !write_metrics()) return {};
-  optimizer_ = functions_.find(request_.optimizer, "optimizer", "");
-  if (!optimizer_) return {};
-  if (optimizer_->inputs.size() < 4 || optimizer_->outputs.size() + 3 != optimizer_->inputs.size()) {
-    diags_.error(
-        "train-optimizer", request_.optimizer.loc,
-        "'{}' is no optimizer, which makes of (parameter, gradient, states ..., step, rate) the next (parameter, "
-        "states ...)",
-        optimizer_->name);
-    return {};
-  }
-  if (!choose_parameters() || !group_attrs()) return {};
+  optimizer_ = TrainingOptimizer::find(functions_, request_.optimizer, diags_);
+  if (!optimizer_ || !choose_parameters() || !choose_optimizers() || !group_attrs()) return {};
   bind_parameters();
   write_gradient();
   write_clip();

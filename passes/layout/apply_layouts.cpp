@@ -171,6 +171,19 @@ bool GraphLayout::may_be_laid_out(const Layout& layout, const LayoutRequest& req
   return false;
 }
 
+/// The layout of the type for another shape: slices of dims that both have. A mean over rows or columns has a dim of 1
+/// there, or fewer dims.
+static Layout layout_as(const TensorType& type, const Shape& shape) {
+  Layout layout;
+  for (int axis = 0; axis < type.layout.size(); ++axis) {
+    const AxisState state = type.layout[axis];
+    const auto dim = static_cast<size_t>(state.dim);
+    const bool fits = shape.size() == type.shape.size() && shape[dim] == type.shape[dim];
+    if (!state.is(Kind::S) || fits) layout.set(axis, state);
+  }
+  return layout;
+}
+
 /// An input or constant has the layout that is asked for, else it is replicated; inputs of a per-rank model
 /// vary.
 void GraphLayout::lay_source(OpId id) {
@@ -183,7 +196,8 @@ void GraphLayout::lay_source(OpId id) {
   const bool parameter = op.kind == OpKind::Input && !is_top();  // laid out where the operand is
   for (const State& state : module_.states)
     if (is_top() && !state.of.empty() && state.input == graph_.value(value).name)
-      if (const ValueId of = graph_.find_value(state.of); of && of.index < value.index) layout = graph_.type(of).layout;
+      if (const ValueId of = graph_.find_value(state.of); of && of.index < value.index)
+        layout = layout_as(graph_.type(of), graph_.type(value).shape);
   if (!parameter && requests_.results.contains(value)) {
     const LayoutRequest& request = requests_.results.at(value);
     if (const auto wanted = requested_layout(request, graph_.type(value), mesh(op), diags_)) layout = *wanted;

@@ -13,11 +13,15 @@
 
 namespace weftc {
 
-/// What an optimizer keeps of a parameter lies where its derivative is read; of another value, itself.
-static std::string like_state(const Module& module, const std::string& name) {
+/// What an optimizer keeps of a parameter lies where its derivative is read; of another value, itself. Only what has
+/// the parameter's dims says how its derivative lies.
+static std::string like_state(const Module& module, ValueId x) {
+  const Graph& graph = module.graph;
   for (const State& state : module.states)
-    if (state.of == name) return state.input;
-  return name;
+    if (state.of == graph.value(x).name)
+      if (const ValueId kept = graph.find_value(state.input); graph.type(kept).dims() == graph.type(x).dims())
+        return state.input;
+  return graph.value(x).name;
 }
 
 /// A parameter whose every way to the loss is cut would never change: false after reporting it with the op that cuts
@@ -52,7 +56,7 @@ static void hand_over(Backward& back, OpId gradient) {
     graph.rename(op.outputs[r], name + "/whole");
     if (back.is_made_here(made)) {
       graph.rename(made, name);
-      back.module().primals[name] = like_state(back.module(), graph.value(x).name);
+      back.module().primals[name] = like_state(back.module(), x);
     }
     graph.replace_uses(op.outputs[r], made);
   }

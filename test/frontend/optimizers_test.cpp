@@ -12,19 +12,29 @@ namespace {
 /// Outputs of one invocation by name.
 using Values = std::map<std::string, std::vector<double>>;
 
-/// The derivative of the loss by w is x, which is 0.5 and -2.
-std::vector<Values> steps_of(const std::string& settings, int count) {
-  const auto made = prepare(R"(<ir_version: 10, opset_import: ["" : 20]>
-m (double[2] x) => (double loss) <double[2] w = {1, -3}> { p = Mul(w, x) loss = ReduceSum<keepdims = 0>(p) })",
-                            "weft: 1\ntrain:\n  loss: loss\n" + settings, "decompose");
+/// A parameter and its derivative, which is the same in each step.
+struct Case {
+  std::string dims;  // "2"
+  std::vector<double> w, g;
+};
+const Case kVector{"2", {1, -3}, {0.5, -2}};
+
+std::vector<Values> steps_of(const std::string& settings, int count, const Case& of = kVector) {
+  std::vector<std::string> first_w;
+  for (const double w : of.w) first_w.push_back(shortest(w));
+  const std::string type = "double[" + of.dims + "] ";
+  const auto made =
+      prepare("<ir_version: 10, opset_import: [\"\" : 20]> m (" + type + "x) => (double loss) <" + type + "w = {" +
+                  join(first_w, ", ") + "}> { p = Mul(w, x) loss = ReduceSum<keepdims = 0>(p) }",
+              "weft: 1\ntrain:\n  loss: loss\n" + settings, "decompose");
   INFO(made->diags.text());
   REQUIRE(made->ok());
   const Module& module = *made->module;
   std::vector<Tensor> inputs;
   for (const ValueId v : module.graph.inputs()) {
     Tensor first(module.graph.type(v).dtype, module.graph.type(v).dims());
-    if (module.graph.value(v).name == "x") first.real = {0.5, -2};
-    if (module.graph.value(v).name == "w") first.real = {1, -3};
+    if (module.graph.value(v).name == "x") first.real = of.g;
+    if (module.graph.value(v).name == "w") first.real = of.w;
     inputs.push_back(std::move(first));
   }
   std::vector<Values> all;
@@ -110,6 +120,81 @@ TEST_CASE("lamb scales a tensor's step to the length of the tensor") {
       CHECK(found[static_cast<size_t>(t - 1)].at("w.next")[i] == doctest::Approx(elements[i].w).epsilon(1e-6));
     }
   }
+}
+
+namespace {
+
+/// Adafactor as PyTorch has it, of rows x columns; a vector is one of no rows.
+struct Adafactor {
+  double rate = 0.01, decay = 0, beta2_decay = -0.8, epsilon1 = 1.1920929e-7, epsilon2 = 1e-3, d = 1;
+  size_t rows = 0, columns = 0;
+  std::vector<double> row = {}, column = {}, variance = {};
+
+  void step(std::vector<double>& w, const std::vector<double>& g, int t) {
+    const double part = std::pow(t, beta2_decay);
+    const double size = std::max(epsilon2, root_mean_square(w));
+    std::vector<double> update = estimate(g, part);
+    for (size_t i = 0; i < w.size(); ++i) update[i] = g[i] / std::sqrt(std::max(update[i], epsilon1 * epsilon1));
+    const double far = size * std::min(rate, 1 / std::sqrt(t)) / std::max(1.0, root_mean_square(update) / d);
+    for (size_t i = 0; i < w.size(); ++i) w[i] = w[i] * (1 - rate * decay) - far * update[i];
+  }
+
+ private:
+  static double root_mean_square(const std::vector<double>& values) {
+    double sum = 0;
+    for (const double value : values) sum += value * value;
+    return std::sqrt(sum / static_cast<double>(values.size()));
+  }
+  std::vector<double> estimate(const std::vector<double>& g, double part) {
+    variance.resize(g.size(), 0), row.resize(rows, 0), column.resize(columns, 0);
+    if (rows == 0) {
+      for (size_t i = 0; i < g.size(); ++i) variance[i] += part * (g[i] * g[i] - variance[i]);
+      return variance;
+    }
+    std::vector<double> of_row(rows, 0), of_column(columns, 0);
+    for (size_t i = 0; i < g.size(); ++i) {
+      of_row[i / columns] += g[i] * g[i] / static_cast<double>(columns);
+      of_column[i % columns] += g[i] * g[i] / static_cast<double>(rows);
+    }
+    double mean = 0;
+    for (size_t r = 0; r < rows; ++r) row[r] += part * (of_row[r] - row[r]), mean += row[r] / static_cast<double>(rows);
+    for (size_t c = 0; c < columns; ++c) column[c] += part * (of_column[c] - column[c]);
+    std::vector<double> found;
+    for (size_t i = 0; i < g.size(); ++i)
+      found.push_back(row[i / columns] * column[i % columns] / std::max(mean, epsilon1));
+    return found;
+  }
+};
+
+void check_adafactor(const std::string& attributes, Adafactor wanted, const Case& of) {
+  CAPTURE(of.dims);
+  const std::vector<Values> found = steps_of("  optimizer: {adafactor: {" + attributes + "}}\n", 4, of);
+  std::vector<double> w = of.w;
+  for (int t = 1; t <= 4; ++t) {
+    wanted.step(w, of.g, t);
+    for (size_t i = 0; i < w.size(); ++i)
+      CHECK(found[static_cast<size_t>(t - 1)].at("w.next")[i] == doctest::Approx(w[i]).epsilon(1e-6));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("adafactor keeps a number for each row and each column of a matrix, and one for each of a vector") {
+  const Case matrix{"2, 3", {1, -3, 0.5, 2, 0.25, -1}, {0.5, -2, 1, 0.125, 3, -0.75}};
+  check_adafactor("rate: 0.1", {.rate = 0.1}, kVector);
+  check_adafactor("rate: 0.1, weight_decay: 0.2, d: 0.5, beta2_decay: -0.5, epsilons: [1e-4, 2]",
+                  {.rate = 0.1, .decay = 0.2, .beta2_decay = -0.5, .epsilon1 = 1e-4, .epsilon2 = 2, .d = 0.5}, kVector);
+  check_adafactor("rate: 2", {.rate = 2, .rows = 2, .columns = 3}, matrix);
+  check_adafactor("rate: 0.1, weight_decay: 0.2, d: 0.5, epsilons: [1.5, 2]",
+                  {.rate = 0.1, .decay = 0.2, .epsilon1 = 1.5, .epsilon2 = 2, .d = 0.5, .rows = 2, .columns = 3},
+                  matrix);
+  // Of more dimensions the last two are rows and columns; here there is one matrix.
+  for (const char* dims : {"1, 2, 3", "1, 1, 2, 3", "1, 1, 1, 2, 3"})
+    check_adafactor("rate: 0.1", {.rate = 0.1, .rows = 2, .columns = 3}, {dims, matrix.w, matrix.g});
+  const std::vector<Values> found = steps_of("  optimizer: {adafactor: {rate: 0.1}}\n", 1, matrix);
+  CHECK(found[0].at("w.row.next").size() == 2);
+  CHECK(found[0].at("w.column.next").size() == 3);
+  CHECK(steps_of("  optimizer: {adafactor: {rate: 0.1}}\n", 1)[0].at("w.variance.next").size() == 2);
 }
 
 TEST_CASE("rates warm up and decay") {

@@ -114,6 +114,45 @@ half <share: float = 0.5> (w, gradient, seen, step, rate) => (w_next, seen_next)
   std::remove(file.c_str());
 }
 
+TEST_CASE("functions of one name are for parameters of different dims, and say what they keep") {
+  const std::string file = "build/test_optimizers.onnxtxt";
+  const auto write = [&](const std::string& states) {
+    std::FILE* out = std::fopen(file.c_str(), "w");
+    REQUIRE(out);
+    const std::string body = " { seen_next = Add (seen, seen) w_next = Sub (w, gradient) }";
+    std::fputs(
+        ("<domain: \"mine\", overload: \"matrix\", opset_import: [\"\" : 18]> each (float[R, C] w, gradient, " +
+         states + ", step, rate) => (w_next, seen_next)" + body +
+         "\n<domain: \"mine\", opset_import: [\"\" : 18]> each (float[3] w, gradient, seen, step, rate) => (w_next, "
+         "seen_next)" +
+         body)
+            .c_str(),
+        out);
+    std::fclose(out);
+  };
+  const std::string training = kLoss + "  optimizer: {" + file + ": {rate: 1}}\n";
+  write("float[R, 1] seen");
+  const auto made = prepare(kPerceptron, training_of(training + "  frozen: [b1]\n"), "infer-types");
+  REQUIRE_MESSAGE(made->ok(), made->diags.text());
+  const Graph& graph = made->module->graph;
+  for (const State& state : made->module->states)
+    if (state.input.ends_with(".seen")) {
+      const Dims of = graph.type(graph.find_value(state.of)).dims(),
+                 seen = graph.type(graph.find_value(state.input)).dims();
+      CHECK(seen == (of.size() == 2 ? Dims{of[0], 1} : of));
+    }
+  CHECK(first_id(training) == "train-optimizer-dims");  // b1 has neither two dims nor 3 elements
+  write("int64[C, 7] seen");
+  const auto whole = prepare(kPerceptron, training_of(training + "  frozen: [b1]\n"), "infer-types");
+  REQUIRE_MESSAGE(whole->ok(), whole->diags.text());
+  const TensorType& type = whole->module->graph.type(whole->module->graph.find_value("w1.seen"));
+  CHECK(type.dtype == DType::I64);
+  CHECK(type.dims()[1] == 7);
+  write("float[R, Q] seen");
+  CHECK(first_id(training) == "train-state-dims");
+  std::remove(file.c_str());
+}
+
 TEST_CASE("mistakes in a training") {
   CHECK(first_id(kLoss + kSgd + "view: per-rank\n") == "train-with-unsupported");
   CHECK(first_id(kLoss + kSgd + "state: {x: scores}\n") == "train-with-unsupported");

@@ -167,6 +167,7 @@ class Emitter {
     params.set("end_tokens", plan_.generation ? numbers_text(plan_.generation->end) : "");
     params.set("generation", plan_.generation ? generation_rows(*plan_.generation) : "");
     params.set("figures", plan_.training ? literals(plan_.training->figures) : "");
+    params.set("updates", plan_.training ? literals(plan_.training->updates) : "");
     params.set("training", plan_.training ? training_row(*plan_.training) : "");
     params.lists["rank_lists"] = line_items(rank_lists());
     params.set("program_rows", program_rows());
@@ -357,9 +358,10 @@ class Emitter {
   static std::string training_row(const Training& t) {
     const std::string norm = t.norm.empty() ? "" : ", .norm = " + string_literal(t.norm);
     const std::string figures = t.figures.empty() ? "" : ", .figures = kFigures";
+    const std::string updates = t.updates.empty() ? "" : ", .updates = kUpdates";
     const std::string evaluates = t.evaluates.empty() ? "" : ", .evaluates = " + string_literal(t.evaluates);
     return format("{.loss = {}, .rate = {}", string_literal(t.loss), string_literal(t.rate)) + norm + figures +
-           evaluates + "}";
+           updates + evaluates + "}";
   }
 
   std::string executable_rows() const {

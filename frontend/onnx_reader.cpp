@@ -3,6 +3,8 @@
 // run reports as much as can be known.
 #include "frontend/onnx_reader.h"
 
+#include <algorithm>
+
 #include "frontend/device_annotations.h"
 #include "frontend/gradient_names.h"
 #include "frontend/inline_functions.h"
@@ -127,7 +129,9 @@ bool goes_with_training(const Schedule& schedule, Diags& diags) {
 bool write_out_functions(OnnxModel& model, const Schedule* schedule, std::optional<WrittenStep>& step, Diags& diags) {
   if (!schedule || !schedule->train) return inline_functions(model, diags);
   if (!goes_with_training(*schedule, diags) || !inline_functions(model, diags)) return false;
-  step = write_training_step(model, *schedule->train, diags);
+  const bool rounds_to_f16 =
+      std::ranges::any_of(schedule->precision, [](const PrecisionEntry& entry) { return entry.dtype == DType::F16; });
+  step = write_training_step(model, *schedule->train, rounds_to_f16, diags);
   if (!step || !inline_functions(model, diags)) return false;
   sort_nodes(model.graph);
   share_equal_nodes(model.graph);

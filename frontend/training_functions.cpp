@@ -1,5 +1,5 @@
-// sgd, momentum, adam, adamw and adafactor are those of PyTorch 2.15 (torch/optim), lamb and lion those of their papers.
-// A rate has its last value in the last step. What the domain weft.part holds is no name of a schedule.
+// sgd, momentum, adam, adamw and adafactor are those of PyTorch 2.15 (torch/optim), lamb and lion those of their
+// papers. A rate has its last value in the last step. What the domain weft.part holds is no name of a schedule.
 #include "frontend/training_functions.h"
 
 namespace weftc {
@@ -373,6 +373,45 @@ adam_direction <betas: floats = [0.9, 0.999], epsilon: float = 1e-8> (gradient, 
   v_mean_root = Mul (v_root, scale2_g)
   denominator = Add (v_mean_root, small_g)
   direction = Div (m_mean, denominator)
+}
+
+<domain: "weft.part", opset_import: ["" : 18]>
+unscaled (gradient, scale) => (own)
+{
+  part = Reciprocal (scale)
+  part_g = CastLike (part, gradient)
+  own = Mul (gradient, part_g)
+}
+
+<domain: "weft.part", opset_import: ["" : 18], doc_string: "As a float: all that matters is whether it is 0.">
+count_not_finite (gradient) => (count)
+{
+  is_nan = IsNaN (gradient)
+  is_infinite = IsInf (gradient)
+  is_odd = Or (is_nan, is_infinite)
+  odd = Cast <to = 1> (is_odd)
+  count = ReduceSum <keepdims = 0> (odd)
+}
+
+<domain: "weft.part", opset_import: ["" : 18],
+ doc_string: "Half the scale behind a step that is skipped, and twice the scale behind 2000 that were good.">
+next_loss_scale (scale, good, odd) => (scale_next, good_next, are_finite, skipped)
+{
+  zero = Constant <value_float = 0.0> ()
+  one = Constant <value_float = 1.0> ()
+  half = Constant <value_float = 0.5> ()
+  two = Constant <value_float = 2.0> ()
+  many = Constant <value_float = 2000.0> ()
+  are_finite = Equal (odd, zero)
+  skipped = Where (are_finite, zero, one)
+  counted = Add (good, one)
+  is_full = GreaterOrEqual (counted, many)
+  larger = Mul (scale, two)
+  smaller = Mul (scale, half)
+  good_scale = Where (is_full, larger, scale)
+  good_count = Where (is_full, zero, counted)
+  scale_next = Where (are_finite, good_scale, smaller)
+  good_next = Where (are_finite, good_count, zero)
 }
 
 <domain: "weft.part", opset_import: ["" : 18]>

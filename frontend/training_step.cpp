@@ -4,12 +4,14 @@
 #include <map>
 #include <unordered_set>
 
+#include "frontend/loss_scaling.h"
 #include "frontend/onnx_text.h"
 #include "frontend/sort_nodes.h"
 #include "frontend/trained_parameters.h"
 #include "frontend/training_calls.h"
 #include "frontend/training_mode.h"
 #include "frontend/training_optimizer.h"
+#include "frontend/training_writer.h"
 #include "ir/base/contains.h"
 #include "ir/name_pattern.h"
 
@@ -17,24 +19,12 @@ namespace weftc {
 
 namespace {
 
-constexpr int kOpset = 18;
 constexpr const char *kStep = "train.step", *kRate = "train.rate", *kNorm = "grad_norm";
-
-OnnxAttr attr_of_texts(const std::string& name, std::vector<std::string> texts) {
-  OnnxAttr attr;
-  attr.name = name, attr.kind = OnnxAttr::Kind::Texts, attr.texts = std::move(texts);
-  return attr;
-}
-
-OnnxAttr attr_of_text(const std::string& name, const std::string& text) {
-  OnnxAttr attr;
-  attr.name = name, attr.kind = OnnxAttr::Kind::Text, attr.text = text;
-  return attr;
-}
 
 /// A trained initialiser and what belongs to it.
 struct Parameter {
   const OnnxTensor* tensor;
+  std::string gradient = {};  // what is made of it, last
   const OnnxFunction* optimizer = nullptr;
   std::vector<OnnxAttr> attrs = {};  // of its call of that
   std::vector<OptimizerState> states = {};
@@ -44,8 +34,13 @@ struct Parameter {
 
 class TrainingStep {
  public:
-  TrainingStep(OnnxModel& model, const TrainRequest& request, Diags& diags)
-      : model_(model), request_(request), diags_(diags), functions_(model, diags) {}
+  TrainingStep(OnnxModel& model, const TrainRequest& request, bool scales_loss, Diags& diags)
+      : model_(model),
+        request_(request),
+        scales_loss_(scales_loss),
+        diags_(diags),
+        functions_(model, diags),
+        step_(model) {}
   std::optional<WrittenStep> run();
 
  private:
@@ -65,47 +60,25 @@ class TrainingStep {
   bool carry_statistics();
   void bind_parameters();
   void write_gradient();
+  std::string computed_under(const std::string& state, const std::string& next);
   void write_clip();
   bool write_rate();
   void write_updates();
   void write_averages();
-  void set_outputs();
+  void set_outputs(const Training& training);
 
-  /// What is added from here on is reported where the schedule asks for it.
-  void add_for(const Loc& loc);
-  OnnxNode& add(const std::string& op_type, std::vector<std::string> inputs, std::vector<std::string> outputs);
-  void add_scalar(const std::string& name, double value);
-  TrainedState& add_state(const std::string& name, const std::string& next, int element_type, const Dims& dims);
   std::vector<std::string> known_names() const;
 
   OnnxModel& model_;
   const TrainRequest& request_;
+  const bool scales_loss_;
   Diags& diags_;
   TrainingFunctions functions_;
-  int call_site_ = -1;  // of the nodes that are added
+  TrainingWriter step_;
   std::string loss_, evaluates_;
   std::optional<TrainingOptimizer> optimizer_;
   std::vector<Parameter> parameters_;
-  std::vector<TrainedState> states_;
 };
-
-void TrainingStep::add_for(const Loc& loc) {
-  call_site_ = static_cast<int>(model_.call_sites.size());
-  model_.call_sites.push_back(loc);
-}
-
-OnnxNode& TrainingStep::add(const std::string& op_type, std::vector<std::string> inputs,
-                            std::vector<std::string> outputs) {
-  OnnxNode node;
-  node.op_type = op_type, node.inputs = std::move(inputs), node.outputs = std::move(outputs), node.opset = kOpset;
-  node.call_site = call_site_;
-  model_.graph.nodes.push_back(std::move(node));
-  return model_.graph.nodes.back();
-}
-
-void TrainingStep::add_scalar(const std::string& name, double value) {
-  add("Constant", {}, {name}).attrs = {attr_of_real("value_float", value)};
-}
 
 std::vector<std::string> TrainingStep::known_names() const {
   std::vector<std::string> names;
@@ -138,8 +111,8 @@ bool TrainingStep::write_call(const FunctionCall& call, const OnnxFunction& func
   OnnxNode node;
   node.name = node.op_type = function.name, node.domain = function.domain, node.opset = 1;
   node.inputs.resize(function.inputs.size());
-  add_for(call.loc);
-  node.call_site = call_site_;
+  step_.add_for(call.loc);
+  node.call_site = step_.call_site();
   bool ok = true;
   for (const FunctionCall::Argument& given : call.arguments) {
     const auto operand = std::ranges::find(function.inputs, given.name);
@@ -182,8 +155,8 @@ bool TrainingStep::write_metrics() {
     const auto is_loss = [&](const OnnxFunction& known) {
       return known.domain == "weft.loss" && known.name == metric.call.function;
     };
-    static const std::vector<std::string> kOfLog{"step", "loss",    "rate",          "grad_norm",
-                                                 "ms",   "samples", "samples_per_s", "tokens_per_s"};
+    static const std::vector<std::string> kOfLog{"step",    "loss",          "rate",         "grad_norm", "ms",
+                                                 "samples", "samples_per_s", "tokens_per_s", kLossScale,  kSkipped};
     if (contains(kOfLog, metric.name) || metric.name.starts_with("train.")) {
       diags_.error("train-metric-name", metric.loc, "the log has a figure '{}' of its own: choose another name",
                    printable(metric.name));
@@ -194,8 +167,8 @@ bool TrainingStep::write_metrics() {
       ok = false;
     } else if (!metric.value.empty()) {
       ok &= is_made(metric.value, metric.loc);
-      add_for(metric.loc);
-      if (metric.value != metric.name) add("Identity", {metric.value}, {metric.name});
+      step_.add_for(metric.loc);
+      if (metric.value != metric.name) step_.add("Identity", {metric.value}, {metric.name});
     } else {
       const bool of_losses = std::ranges::any_of(model_.functions, is_loss);
       const std::optional<OnnxFunction> called = functions_.find(metric.call, of_losses ? "loss" : "metric", "");
@@ -314,15 +287,6 @@ bool TrainingStep::group_attrs() {
          });
 }
 
-TrainedState& TrainingStep::add_state(const std::string& name, const std::string& next, int element_type,
-                                      const Dims& dims) {
-  OnnxValue input;
-  input.name = name, input.element_type = element_type, input.dims.emplace();
-  for (const int64_t dim : dims) input.dims->push_back({OnnxDim::Kind::Fixed, dim, ""});
-  model_.graph.inputs.push_back(std::move(input));
-  return states_.emplace_back(TrainedState{name, next, nullptr, ""});
-}
-
 /// Initialisers become inputs; gives them in the order of the model.
 std::vector<const OnnxTensor*> TrainingStep::bind(const std::unordered_set<std::string>& names) {
   std::vector<OnnxTensor> kept;
@@ -347,7 +311,7 @@ bool TrainingStep::carry_statistics() {
   std::unordered_set<std::string> names;
   for (const auto& [name, next] : *statistics) names.insert(name);
   for (const OnnxTensor* tensor : bind(names))
-    add_state(tensor->name, statistics->at(tensor->name), tensor->element_type, tensor->dims).first = tensor;
+    step_.add_state(tensor->name, statistics->at(tensor->name), tensor->element_type, tensor->dims).first = tensor;
   return true;
 }
 
@@ -359,47 +323,52 @@ void TrainingStep::bind_parameters() {
 }
 
 void TrainingStep::write_gradient() {
-  add_for(request_.loss_loc);
+  step_.add_for(request_.loss_loc);
+  const std::string y = scales_loss_ ? write_scaled_loss(step_, loss_) : loss_;
   std::vector<std::string> xs, gradients;
-  for (const Parameter& parameter : parameters_) {
+  for (Parameter& parameter : parameters_) {
     xs.push_back(parameter.tensor->name);
-    gradients.push_back(parameter.part("grad"));
+    gradients.push_back(parameter.gradient = parameter.part("grad"));
   }
-  OnnxNode& node = add("Gradient", xs, gradients);
+  OnnxNode& node = step_.add("Gradient", xs, gradients);
   node.name = "gradient", node.domain = "ai.onnx.preview.training", node.opset = 1;
-  node.attrs = {attr_of_texts("xs", xs), attr_of_text("y", loss_)};
+  node.attrs = {attr_of_texts("xs", xs), attr_of_text("y", y)};
+  if (!scales_loss_) return;
+  write_unscaled(step_, gradients);
+  for (Parameter& parameter : parameters_) parameter.gradient += kUnscaled;
 }
 
 /// Gradients times min(1, limit / norm), the norm being that of all of them together.
 void TrainingStep::write_clip() {
   if (!request_.clip_norm) return;
-  add_for(request_.loc);
+  step_.add_for(request_.loc);
   std::vector<std::string> squares;
   for (const Parameter& parameter : parameters_) {
     squares.push_back(parameter.part("grad.squares"));
-    OnnxAttr keeps = attr_of_real("keepdims", 0);
-    keeps.kind = OnnxAttr::Kind::Int;
-    add("ReduceSumSquare", {parameter.part("grad")}, {squares.back()}).attrs = {keeps};
+    step_.add("ReduceSumSquare", {parameter.gradient}, {squares.back()}).attrs = {attr_of_int("keepdims", 0)};
   }
-  add("Sum", squares, {"clip.squares"});
-  add("Sqrt", {"clip.squares"}, {kNorm});
-  add_scalar("clip.limit", *request_.clip_norm);
-  add_scalar("clip.least", 1e-6);  // as PyTorch has it
-  add_scalar("clip.one", 1);
+  step_.add("Sum", squares, {"clip.squares"});
+  step_.add("Sqrt", {"clip.squares"}, {kNorm});
+  step_.add_scalar("clip.limit", *request_.clip_norm);
+  step_.add_scalar("clip.least", 1e-6);  // as PyTorch has it
+  step_.add_scalar("clip.one", 1);
   const bool is_double = parameters_.front().tensor->element_type == element_type_of_name("double");
   for (const char* name : {"clip.limit", "clip.least", "clip.one"})
-    if (is_double) add("CastLike", {name, kNorm}, {std::string(name) + ".like"});
+    if (is_double) step_.add("CastLike", {name, kNorm}, {std::string(name) + ".like"});
   const std::string like = is_double ? ".like" : "";
-  add("Add", {kNorm, "clip.least" + like}, {"clip.above"});
-  add("Div", {"clip.limit" + like, "clip.above"}, {"clip.share"});
-  add("Min", {"clip.share", "clip.one" + like}, {"clip.factor"});
-  for (const Parameter& parameter : parameters_)
-    add("Mul", {parameter.part("grad"), "clip.factor"}, {parameter.part("grad.clipped")});
+  step_.add("Add", {kNorm, "clip.least" + like}, {"clip.above"});
+  step_.add("Div", {"clip.limit" + like, "clip.above"}, {"clip.share"});
+  step_.add("Min", {"clip.share", "clip.one" + like}, {"clip.factor"});
+  for (Parameter& parameter : parameters_) {
+    const std::string clipped = parameter.part("grad.clipped");
+    step_.add("Mul", {parameter.gradient, "clip.factor"}, {clipped});
+    parameter.gradient = clipped;
+  }
 }
 
 /// The number of the step and its rate.
 bool TrainingStep::write_rate() {
-  add_for(request_.optimizer.loc);
+  step_.add_for(request_.optimizer.loc);
   const std::optional<OnnxFunction> rate = functions_.find(request_.rate, "rate", "constant");
   if (!rate) return false;
   std::vector<OnnxAttr> attrs;
@@ -413,35 +382,38 @@ bool TrainingStep::write_rate() {
     return false;
   }
   if (!ok || !functions_.has_required(*rate, attrs, request_.rate)) return false;
-  add_state(kStep, std::string(kStep) + ".next", element_type_of_name("int64"), {});
-  OnnxAttr one = attr_of_real("value_int", 0);
-  one.kind = OnnxAttr::Kind::Int, one.integer = 1;
-  add("Constant", {}, {"train.one"}).attrs = {one};
-  add("Add", {kStep, "train.one"}, {std::string(kStep) + ".next"});
-  OnnxAttr to_float = one;
-  to_float.name = "to";
-  add("Cast", {std::string(kStep) + ".next"}, {"train.step.real"}).attrs = {to_float};
-  OnnxNode& call = add(rate->name, {"train.step.real"}, {kRate});
+  step_.add_state(kStep, std::string(kStep) + ".next", element_type_of_name("int64"), {});
+  step_.add("Constant", {}, {"train.one"}).attrs = {attr_of_int("value_int", 1)};
+  const std::string computed = computed_under(kStep, std::string(kStep) + ".next");
+  step_.add("Add", {kStep, "train.one"}, {computed});
+  step_.add("Cast", {computed}, {"train.step.real"}).attrs = {attr_of_int("to", element_type_of_name("float"))};
+  OnnxNode& call = step_.add(rate->name, {"train.step.real"}, {kRate});
   call.name = kRate, call.domain = rate->domain, call.opset = 1, call.attrs = attrs;
   return true;
 }
 
+/// Under which name the next value of a state is computed: it becomes `next`, unless the step is skipped.
+std::string TrainingStep::computed_under(const std::string& state, const std::string& next) {
+  return scales_loss_ ? write_unless_skipped(step_, state, next) : next;
+}
+
 void TrainingStep::write_updates() {
   for (const Parameter& parameter : parameters_) {
-    std::vector<std::string> inputs{parameter.tensor->name,
-                                    parameter.part(request_.clip_norm ? "grad.clipped" : "grad")};
-    std::vector<std::string> outputs{parameter.part("next")};
     const std::string& name = parameter.tensor->name;
-    add_state(name, outputs[0], parameter.tensor->element_type, parameter.tensor->dims).first = parameter.tensor;
+    std::vector<std::string> inputs{name, parameter.gradient};
+    std::vector<std::string> outputs{computed_under(name, parameter.part("next"))};
+    step_.add_state(name, parameter.part("next"), parameter.tensor->element_type, parameter.tensor->dims).first =
+        parameter.tensor;
     for (const OptimizerState& state : parameter.states) {
-      inputs.push_back(parameter.part(state.name.c_str()));
-      outputs.push_back(inputs.back() + ".next");
-      add_state(inputs.back(), outputs.back(), state.element_type, state.dims).of = name;
+      const std::string kept = parameter.part(state.name.c_str());
+      inputs.push_back(kept);
+      outputs.push_back(computed_under(kept, kept + ".next"));
+      step_.add_state(kept, kept + ".next", state.element_type, state.dims).of = name;
     }
     inputs.insert(inputs.end(), {"train.step.real", kRate});
-    OnnxNode& call = add(parameter.optimizer->name, std::move(inputs), std::move(outputs));
-    call.name = parameter.part("update"), call.opset = 1, call.attrs = parameter.attrs;
-    call.domain = parameter.optimizer->domain, call.overload = parameter.optimizer->overload;
+    OnnxNode& call = step_.call(parameter.part("update"), parameter.optimizer->domain, parameter.optimizer->name,
+                                std::move(inputs), std::move(outputs));
+    call.attrs = parameter.attrs, call.overload = parameter.optimizer->overload;
   }
 }
 
@@ -450,15 +422,14 @@ void TrainingStep::write_averages() {
   if (!request_.average_decay) return;
   for (const Parameter& parameter : parameters_) {
     const std::string mean = parameter.part("average"), next = parameter.part("average.next");
-    TrainedState& state = add_state(mean, next, parameter.tensor->element_type, parameter.tensor->dims);
+    TrainedState& state = step_.add_state(mean, next, parameter.tensor->element_type, parameter.tensor->dims);
     state.first = parameter.tensor, state.of = parameter.tensor->name;
-    OnnxNode& call = add("moving_average", {mean, parameter.part("next")}, {next});
-    call.name = mean, call.domain = "weft.part", call.opset = 1;
-    call.attrs = {attr_of_real("decay", *request_.average_decay)};
+    step_.call(mean, "weft.part", "moving_average", {mean, parameter.part("next")}, {computed_under(mean, next)})
+        .attrs = {attr_of_real("decay", *request_.average_decay)};
   }
 }
 
-void TrainingStep::set_outputs() {
+void TrainingStep::set_outputs(const Training& training) {
   model_.graph.outputs.clear();
   const auto output = [&](const std::string& name) {
     OnnxValue value;
@@ -469,7 +440,8 @@ void TrainingStep::set_outputs() {
   for (const MetricRequest& metric : request_.metrics) output(metric.name);
   if (request_.clip_norm) output(kNorm);
   output(kRate);
-  for (const TrainedState& state : states_) output(state.next);
+  for (const std::string& name : training.updates) output(name);
+  for (const TrainedState& state : step_.states()) output(state.next);
 }
 
 std::optional<WrittenStep> TrainingStep::run() {
@@ -483,19 +455,21 @@ std::optional<WrittenStep> TrainingStep::run() {
   if (!write_rate()) return {};
   write_updates();
   write_averages();
-  set_outputs();
-  model_.opsets.emplace("ai.onnx.preview.training", 1);
   Training training;
   training.loss = loss_, training.rate = kRate, training.evaluates = evaluates_;
   if (request_.clip_norm) training.norm = kNorm;
   for (const MetricRequest& metric : request_.metrics) training.figures.push_back(metric.name);
-  return WrittenStep{std::move(training), std::move(states_)};
+  if (scales_loss_) training.updates = {kLossScale, kSkipped};
+  set_outputs(training);
+  model_.opsets.emplace("ai.onnx.preview.training", 1);
+  return WrittenStep{std::move(training), std::move(step_.states())};
 }
 
 }  // namespace
 
-std::optional<WrittenStep> write_training_step(OnnxModel& model, const TrainRequest& request, Diags& diags) {
-  return TrainingStep(model, request, diags).run();
+std::optional<WrittenStep> write_training_step(OnnxModel& model, const TrainRequest& request, bool scales_loss,
+                                               Diags& diags) {
+  return TrainingStep(model, request, scales_loss, diags).run();
 }
 
 }  // namespace weftc

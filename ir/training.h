@@ -18,6 +18,7 @@ struct Training {
   std::string loss, rate;
   std::string norm;                  // of all gradients together; empty: it is not computed
   std::vector<std::string> figures;  // others that are asked for
+  std::vector<std::string> updates;  // others that the update makes: an evaluation has none of them
   std::string evaluates;             // an input: whether the invocation is an evaluation; empty: nothing asks for it
   bool recomputes = false;           // values are computed again: late ops are apart (the glossary of ir/README.md)
   /// True for an output that an evaluation computes.

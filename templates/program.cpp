@@ -129,6 +129,9 @@ constexpr int64_t kEnd[] = {$end_tokens};
 //@ if figures
 constexpr const char* kFigures[] = {$figures};
 //@ end
+//@ if updates
+constexpr const char* kUpdates[] = {$updates};
+//@ end
 //@ if training
 constexpr weft::Training kTraining = $training;
 //@ end

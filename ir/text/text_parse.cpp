@@ -182,9 +182,11 @@ bool TextParser::primal() {
 bool TextParser::training() {
   Training& made = module_.training.emplace();
   const auto figure = [&] { return text(made.figures.emplace_back()); };
+  const auto update = [&] { return text(made.updates.emplace_back()); };
   if (!(text(made.loss) && text(made.rate) && text(made.norm) && text(made.evaluates) && expect(Kind::Sign, "[") &&
         list("]", figure)))
     return false;
+  if (accept(Kind::Word, "updates") && !(expect(Kind::Sign, "[") && list("]", update))) return false;
   made.recomputes = accept(Kind::Word, "recompute");
   return true;
 }

@@ -119,6 +119,7 @@ class Printer {
   std::string attrs(const Attrs& attrs);
   std::string tail(const Graph& graph, const Op& op);
   std::string header();
+  static std::string training(const Training& t);
   std::string pipeline() const;
   std::string constants_table() const;
   std::string footer() const;
@@ -243,13 +244,18 @@ std::string Printer::header() {
                    loc_text(state.loc));
   for (const auto& [derivative, primal] : module_.primals)
     text += format("primal {} {}\n", quote(derivative), quote(primal));
-  if (module_.training)
-    text += format("train {} {} {} {} {}{}\n", quote(module_.training->loss), quote(module_.training->rate),
-                   quote(module_.training->norm), quote(module_.training->evaluates),
-                   list_text(module_.training->figures, [](const std::string& name) { return quote(name); }),
-                   module_.training->recomputes ? " recompute" : "");
+  if (module_.training) text += training(*module_.training);
   if (module_.generation) text += "generate" + attrs(attrs_of(*module_.generation)) + "\n";
   return text + pipeline();
+}
+
+std::string Printer::training(const Training& t) {
+  const auto names = [](const std::vector<std::string>& list) {
+    return list_text(list, [](const std::string& name) { return quote(name); });
+  };
+  return format("train {} {} {} {} {}{}{}\n", quote(t.loss), quote(t.rate), quote(t.norm), quote(t.evaluates),
+                names(t.figures), t.updates.empty() ? "" : " updates " + names(t.updates),
+                t.recomputes ? " recompute" : "");
 }
 
 std::string Printer::pipeline() const {

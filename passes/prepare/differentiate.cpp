@@ -24,13 +24,21 @@ static std::string like_state(const Module& module, ValueId x) {
   return graph.value(x).name;
 }
 
+/// True for the Gradient of the training itself: it is by parameters. It may be that of a multiple of the loss.
+static bool is_of_training(const Module& module, const Op& gradient) {
+  const auto is_parameter = [&](const std::string& x) {
+    return std::ranges::any_of(module.states, [&](const State& state) { return state.input == x; });
+  };
+  return module.training && std::ranges::all_of(gradient.texts("xs"), is_parameter);
+}
+
 /// A parameter whose every way to the loss is cut would never change: false after reporting it with the op that cuts
 /// one.
 static bool has_all_derivatives(Backward& back, OpId gradient) {
   const Module& module = back.module();
   const Graph& graph = back.graph();
   const Op& op = graph.op(gradient);
-  if (!module.training || module.training->loss != op.text("y")) return true;
+  if (!is_of_training(module, op)) return true;
   for (size_t i = 0; i < op.texts("xs").size(); ++i) {
     if (back.derivative(op.inputs[i])) continue;
     std::string readers;

@@ -31,7 +31,8 @@ struct StepFigures {
   int64_t step = 0;  // from 1
   double loss = 0, rate = 0, ms = 0;
   std::optional<double> norm;
-  std::vector<double> others;  // as the executable lists them
+  std::vector<double> others;   // as the executable lists them
+  std::vector<double> updates;  // those that an evaluation has not
 };
 
 double number_in(const Port& port, const char* bytes) {
@@ -43,12 +44,18 @@ double number_in(const Port& port, const char* bytes) {
 /// A number of JSON, which has no infinities.
 std::string number_json(double number) { return std::isfinite(number) ? text("%.9g", number) : "null"; }
 
+/// `, "accuracy": 0.1`: each number under its name, which gets a prefix.
+std::string numbers_json(std::span<const char* const> names, const std::vector<double>& numbers,
+                         const std::string& prefix) {
+  std::string json;
+  for (size_t i = 0; i < names.size(); ++i)
+    json += ", " + json_string(prefix + names[i]) + ": " + number_json(numbers[i]);
+  return json;
+}
+
 /// `, "loss": 2.3, "accuracy": 0.1`: the loss and the other figures, whose names get a prefix.
 std::string figures_json(const StepFigures& s, std::span<const char* const> names, const std::string& prefix) {
-  std::string json = ", \"" + prefix + "loss\": " + number_json(s.loss);
-  for (size_t f = 0; f < names.size(); ++f)
-    json += ", " + json_string(prefix + names[f]) + ": " + number_json(s.others[f]);
-  return json;
+  return ", \"" + prefix + "loss\": " + number_json(s.loss) + numbers_json(names, s.others, prefix);
 }
 
 /// What a log keeps of an earlier run: steps up to `step`, without the evaluation behind it where that comes anew.
@@ -60,7 +67,8 @@ struct LogBegin {
 /// Lines of JSON behind those of the steps before the first.
 class Log {
  public:
-  Log(const std::string& file, const LogBegin& begin, std::span<const char* const> names) : names_(names) {
+  Log(const std::string& file, const LogBegin& begin, const Training& training)
+      : names_(training.figures), updates_(training.updates) {
     if (file.empty()) return;
     const std::string kept = begin.step == 0 ? "" : kept_lines(file, begin);
     file_.reset(fopen(file.c_str(), "we"));
@@ -73,7 +81,7 @@ class Log {
     const std::string norm = s.norm ? ", \"grad_norm\": " + number_json(*s.norm) : "";
     const std::string speed = tokens > 0 ? text(", \"tokens_per_s\": %.6g", tokens) : "";
     const std::string line = text("{\"step\": %ld", long(s.step)) + figures_json(s, names_, "") +
-                             ", \"rate\": " + number_json(s.rate) + norm +
+                             ", \"rate\": " + number_json(s.rate) + norm + numbers_json(updates_, s.updates, "") +
                              text(", \"ms\": %.4f, \"samples_per_s\": %.6g", s.ms, samples) + speed + "}\n";
     write(line);
   }
@@ -108,7 +116,8 @@ class Log {
   }
 
   std::unique_ptr<FILE, int (*)(FILE*)> file_{nullptr, fclose};
-  const std::span<const char* const> names_;  // of the other figures
+  const std::span<const char* const> names_;    // of the other figures
+  const std::span<const char* const> updates_;  // and of those that an evaluation has not
 };
 
 std::string duration_text(double seconds) {
@@ -140,6 +149,7 @@ class Trainer {
     loss_ = output(training.loss), rate_ = output(training.rate);
     if (training.norm != nullptr) norm_ = output(training.norm);
     for (const char* name : training.figures) others_.push_back(output(name));
+    for (const char* name : training.updates) updates_.push_back(output(name));
     if (!options.eval_data.empty()) evaluation_.emplace(rank.executable, options, samples_of_evaluation(options));
     if (!options.resume.empty()) resume();
     last_ = options.steps > 0 ? options.steps : int64_t{std::max(1, options.epochs)} * data_.steps_per_epoch();
@@ -173,7 +183,7 @@ class Trainer {
   RankBase& rank_;
   const Options& options_;
   const Port *loss_ = nullptr, *rate_ = nullptr, *norm_ = nullptr;  // outputs
-  std::vector<const Port*> others_;
+  std::vector<const Port*> others_, updates_;
   TrainingData data_;
   std::optional<TrainingData> evaluation_;
   Inputs inputs_;
@@ -256,6 +266,7 @@ StepFigures Trainer::step(int64_t number) {
   figures.loss = output(loss_), figures.rate = output(rate_);
   if (norm_ != nullptr) figures.norm = output(norm_);
   for (const Port* port : others_) figures.others.push_back(output(port));
+  for (const Port* port : updates_) figures.updates.push_back(output(port));
   figures.ms = double(now_ns() - begin) / 1e6;
   return figures;
 }
@@ -355,8 +366,7 @@ void Trainer::print_summary() const {
 int Trainer::run() {
   states_.begin();
   std::optional<Log> log;
-  if (rank_.rank == 0)
-    log.emplace(options_.log, LogBegin{done_, begins_with_evaluation_}, rank_.executable.training->figures);
+  if (rank_.rank == 0) log.emplace(options_.log, LogBegin{done_, begins_with_evaluation_}, *rank_.executable.training);
   take_steps(log);
   if (is_ending() && (done_ < last_ || leaves_evaluation_)) return end_early();
   if (log) print_summary();

@@ -179,6 +179,7 @@ struct Training {
   const char* rate;
   const char* norm = nullptr;                 // of all gradients together
   std::span<const char* const> figures = {};  // others that are asked for
+  std::span<const char* const> updates = {};  // others that an evaluation has not
   const char* evaluates = nullptr;            // an input: whether the invocation is an evaluation
 };
 

@@ -1,6 +1,7 @@
 #include "cli/order_search.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/timeline_text.h"
 #include "passes/cost/block_costs.h"
@@ -82,7 +83,7 @@ class OrderSearch {
                            standing(periodic.period, periodic.least_period)));
     facts.push_back(format("{} micro-batches: {}, {}; the busiest rank waits for {} %", module_.pipeline->micro_batches,
                            nanoseconds_text(static_cast<double>(found.length)), standing(found.length, found.least),
-                           static_cast<int>(100 * (1 - busy) + 0.5)));
+                           std::lround(100 * (1 - busy))));
     if (found.named) facts.push_back(format("it is the order {}", name_of(*found.named)));
     std::string blocks = "predicted times:";
     for (size_t b = 0; b < costs.blocks.size(); ++b)

@@ -9,6 +9,7 @@
 // of collectives, conditions and values that a loop starts from lie in buffers, and each result of a region has a
 // buffer of its own. Kernels that a transform made are not entered.
 #include <algorithm>
+#include <map>
 
 #include "ir/base/contains.h"
 #include "ir/value_memory.h"
@@ -190,11 +191,38 @@ void lay_out_memory(Module& module, Graph& graph, const Op* owner) {
   copy_stored_results(module, graph, owner);
 }
 
+/// Notes a block at each place, one that runs once behind the micro-batches where there is one.
+void note_blocks(const Module& module, const Graph& graph, std::map<uint32_t, int>& blocks) {
+  const auto is_behind = [&](int block) {
+    return module.pipeline->blocks[static_cast<size_t>(block)].turn == Turn::Behind;
+  };
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    if (op.block && op.place) {
+      const auto [at, is_new] = blocks.emplace(op.place.index, *op.block);
+      if (!is_new && is_behind(*op.block) && !is_behind(at->second)) at->second = *op.block;
+    }
+    if (op.kind == OpKind::Chunk)
+      for (const Graph& region : op.regions) note_blocks(module, region, blocks);
+  }
+}
+
+/// An input that is an output as well is copied in a block at its place.
+void give_copies_blocks(Module& module) {
+  std::map<uint32_t, int> blocks;
+  note_blocks(module, module.graph, blocks);
+  for (const OpId id : module.graph.order()) {
+    Op& op = module.graph.edit(id);
+    if (op.kind == OpKind::Reshape && !op.block && blocks.contains(op.place.index)) op.block = blocks[op.place.index];
+  }
+}
+
 }  // namespace
 
 void lay_in_memory(Module& module, const Env&) {
   lay_out_memory(module, module.graph, nullptr);
   copy_shared_states(module, module.graph);
+  if (module.pipeline) give_copies_blocks(module);
 }
 
 }  // namespace weftc

@@ -1,6 +1,7 @@
 #include "passes/prepare/stages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "ir/base/contains.h"
@@ -168,11 +169,14 @@ void Stages::find_free() {
       for (const Graph::Output& output : graph_.outputs())
         if (output.name == state.output && !is_free(graph_.producer(output.value))) bound.insert(state.input);
   } while (bound.size() != before);
-  for (const OpId id : graph_.order()) {  // a parameter under another shape is read as it is
+  for (const OpId id : graph_.order()) {  // a parameter under another shape, and numbers made of states
     const Op& op = graph_.op(id);
-    const bool is_of_source = std::ranges::all_of(
+    const bool is_of_sources = std::ranges::all_of(
         op.inputs, [&](ValueId v) { return !v || is_source(graph_.producer_op(v)) || is_free(graph_.producer(v)); });
-    if (stage(id) < 0 && category(op) == Category::View && is_of_source) free_[id.index] = true;
+    const bool are_numbers =
+        op.regions.empty() && std::ranges::all_of(op.outputs, [&](ValueId v) { return graph_.type(v).count() == 1; });
+    if (stage(id) < 0 && !is_source(op) && is_of_sources && (category(op) == Category::View || are_numbers))
+      free_[id.index] = true;
   }
 }
 
@@ -267,7 +271,7 @@ void Stages::note_cuts(const std::vector<OpId>& ops, const std::vector<LineItem>
     while (!is_here(last)) --last;
     module_.remarks.push_back(format("stage '{}': '{}' .. '{}', {} % of the predicted time",
                                      schedule_.pipeline->stages[s].name, graph_.op(ops[first]).name,
-                                     graph_.op(ops[last]).name, static_cast<int>(100 * time / total + 0.5)));
+                                     graph_.op(ops[last]).name, std::lround(100 * time / total)));
   }
 }
 

@@ -4,7 +4,8 @@
 import re
 
 import harness
-from training_runs_check import SPLITS, TRAIN, build, check_evaluation, check_run, check_split, write_data
+import numpy as np
+from training_runs_check import SPLITS, TRAIN, build, check_evaluation, check_run, check_split, losses, train, write_data
 
 # By name: what stands in front of `train:`. Four micro-batches of two samples.
 PIPELINE = "pipeline: {{stages: {stages}, micro_batches: 4, order: {order}}}\n"
@@ -73,6 +74,19 @@ def check_search(folder):
         harness.check("search/and is enough", status == 0, f"exit {status}: {err[-300:]}")
 
 
+def check_same(folder, name, head, train_text):
+    """In stages as on one rank, what the losses of the other cases do not say."""
+    found = []
+    for stages in ("", PIPELINE.format(stages=TWO, order="1f1b")):
+        program = build(folder, f"{name}_{'stages' if stages else 'one'}", head + stages, train_text=train_text)
+        status, _, err = train(folder, program, "--steps", 40, "--shuffle", "7", "--log", folder / f"{name}.jsonl") if program else (1, "", "")
+        if not harness.check(f"{name}/runs{' in stages' if stages else ''}", status == 0, f"exit {status}: {err[-300:]}"):
+            return
+        found.append(losses(folder / f"{name}.jsonl"))
+    error = np.abs(found[1] / found[0] - 1).max()
+    harness.check(f"{name}/losses of one rank", error < 2e-5, error)
+
+
 def main():
     folder = harness.scratch("training_stages")
     write_data(folder)
@@ -84,6 +98,8 @@ def main():
         check_split(folder, name.replace("-", "_"), stages, wanted)
     check_search(folder)
     check_split(folder, "computed_again", STAGES["1f1b"], wanted, "  recompute: all\n")
+    check_same(folder, "scaled_loss", "precision: fp16\n", TRAIN)
+    check_same(folder, "adafactor", "", TRAIN.replace("adamw", "adafactor"))
     for name in ("1f1b", "of_slices", "on_shared_ranks"):
         check_evaluation(folder, f"evaluation_{name}", STAGES[name], "", wanted)
 

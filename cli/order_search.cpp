@@ -13,15 +13,10 @@ namespace weftc {
 
 namespace {
 
-// Of the search on one core, measured on problems of 20 to 60 blocks.
-constexpr uint64_t kStepsPerSecond = 400'000;
-
 std::string nanoseconds_text(double time) { return time_text(time * 1e-9); }
 
-/// "proved optimal", or how far from the best it is at most.
-std::string standing(int64_t value, int64_t least) {
-  if (value <= least) return "proved optimal";
-  return format("best found, lower bound {}", nanoseconds_text(static_cast<double>(least)));
+std::string standing_of(int64_t value, int64_t least) {
+  return standing(value <= least, nanoseconds_text(static_cast<double>(least)));
 }
 
 class OrderSearch {
@@ -36,7 +31,7 @@ class OrderSearch {
     limit_memory(costs);
     const SearchRequest& request = schedule_.pipeline->search;
     const SearchedOrder found = searched_order(costs.pipeline, module_.pipeline->micro_batches, request.periods,
-                                               static_cast<uint64_t>(request.seconds) * kStepsPerSecond);
+                                               static_cast<uint64_t>(request.seconds) * kStepsASecond);
     if (!found.faults.empty()) {
       report(found.faults.front());
       return {};
@@ -80,9 +75,9 @@ class OrderSearch {
     std::vector<std::string> facts;
     facts.push_back(format("period of {} micro-batch{}: {}, {}", periodic.copies, periodic.copies == 1 ? "" : "es",
                            nanoseconds_text(static_cast<double>(periodic.period)),
-                           standing(periodic.period, periodic.least_period)));
+                           standing_of(periodic.period, periodic.least_period)));
     facts.push_back(format("{} micro-batches: {}, {}; the busiest rank waits for {} %", module_.pipeline->micro_batches,
-                           nanoseconds_text(static_cast<double>(found.length)), standing(found.length, found.least),
+                           nanoseconds_text(static_cast<double>(found.length)), standing_of(found.length, found.least),
                            std::lround(100 * (1 - busy))));
     if (found.named) facts.push_back(format("it is the order {}", name_of(*found.named)));
     std::string blocks = "predicted times:";
@@ -104,6 +99,10 @@ class OrderSearch {
 std::optional<FoundOrder> search_order(const Module& module, const Schedule& schedule, const Target& target,
                                        Diags& diags) {
   return OrderSearch(module, schedule, target, diags).run();
+}
+
+std::string standing(bool is_proved, const std::string& bound) {
+  return is_proved ? "proved optimal" : "best found, lower bound " + bound;
 }
 
 void take_order(Schedule& schedule, const FoundOrder& order) {

@@ -21,6 +21,9 @@ struct FoundOrder {
 std::optional<FoundOrder> search_order(const Module& module, const Schedule& schedule, const Target& target,
                                        Diags& diags);
 
+/// What a search says of a value: "proved optimal", or how far from the best it is at most.
+std::string standing(bool is_proved, const std::string& bound);
+
 /// The schedule has that order now.
 void take_order(Schedule& schedule, const FoundOrder& order);
 

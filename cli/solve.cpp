@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/order_search.h"
 #include "cli/pipeline_file.h"
 #include "cli/table.h"
 #include "passes/pipelining/makespan.h"
@@ -100,11 +101,6 @@ std::string json_of(const Solution& solution, const Options& options) {
       {"starts", json_by_count(solution, options, [](const Makespan& one) { return json_starts(one.starts); })},
       {"seconds", fixed(solution.seconds, "%.3f")},
   });
-}
-
-/// A value that is the best there is, or how far from it at most.
-std::string standing(bool is_proved, const std::string& bound) {
-  return is_proved ? "proved optimal" : "best found, lower bound " + bound;
 }
 
 std::vector<std::string> row_of(const Solution& solution) {

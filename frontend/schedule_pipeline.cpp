@@ -136,14 +136,20 @@ static void check_stages(const Schedule& schedule, Diags& diags) {
   }
 }
 
-/// What a table names: stages; of a training the forward and the backward pass of each, which may be split.
-static void check_table(const PipelineRequest& pipeline, bool is_training, Diags& diags) {
-  std::vector<std::string> known;
+/// What a table may name: stages; of a training the parts of each.
+static std::vector<std::string> names_in_table(const PipelineRequest& pipeline, bool is_training) {
   std::vector<const char*> parts{is_training ? ".forward" : ""};
   if (is_training) parts.push_back(".backward");
   if (is_training && pipeline.splits_backward) parts.push_back(".weight");
+  std::vector<std::string> names;
   for (const StageRequest& stage : pipeline.stages)
-    for (const char* part : parts) known.push_back(stage.name + part);
+    for (const char* part : parts) names.push_back(stage.name + part);
+  return names;
+}
+
+/// Which parts of a backward pass there are, and whether they are all listed, is known once the model is.
+static void check_table(const PipelineRequest& pipeline, bool is_training, Diags& diags) {
+  const std::vector<std::string> known = names_in_table(pipeline, is_training);
   std::set<std::pair<std::string, int>> seen;
   for (const OrderEntry& entry : pipeline.table) {
     const std::string stage = printable(entry.stage);
@@ -155,6 +161,7 @@ static void check_table(const PipelineRequest& pipeline, bool is_training, Diags
     else if (!seen.insert({entry.stage, entry.micro_batch}).second)
       diags.error("order-repeated", entry.loc, "[{}, {}] is listed twice", stage, entry.micro_batch);
   }
+  if (is_training) return;
   for (const std::string& stage : known)
     for (int micro_batch = 0; micro_batch < pipeline.micro_batches; ++micro_batch)
       if (!seen.contains({stage, micro_batch})) {

@@ -41,7 +41,7 @@ std::optional<OnnxFunction> TrainingFunctions::known_function(const FunctionCall
   for (const OnnxFunction& function : model_.functions) {
     if (function.domain != domain) continue;
     if (function.name == name) return function;
-    if (known.empty() || known.back() != function.name) known.push_back(function.name);
+    if (!contains(known, function.name)) known.push_back(function.name);
   }
   diags_.error("train-function", call.loc, "there is no {} '{}'{}", domain.substr(domain.find('.') + 1),
                printable(name), did_you_mean(name, known));
@@ -49,7 +49,7 @@ std::optional<OnnxFunction> TrainingFunctions::known_function(const FunctionCall
 }
 
 bool TrainingFunctions::take_known() {
-  std::optional<OnnxModel> known = read_onnx_functions("the functions for training", kTrainingFunctions, diags_);
+  std::optional<OnnxModel> known = read_onnx_functions("the functions for training", training_functions(), diags_);
   return known && take(std::move(*known));
 }
 

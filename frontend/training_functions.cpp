@@ -4,7 +4,7 @@
 
 namespace weftc {
 
-const char* const kTrainingFunctions = R"onnx(
+static constexpr const char* kFunctions = R"onnx(
 <domain: "weft.loss", opset_import: ["" : 18],
  doc_string: "Classes are the last dimension of the scores; those of position t are for the label at t + shift.">
 cross_entropy <shift: int = 0, ignore: int = -100, reduction: string = "mean"> (scores, labels) => (loss)
@@ -211,46 +211,6 @@ adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d
   variance_next = weft.part.adafactor_mean <beta2_decay = @beta2_decay> (variance, square, step)
   w_next = weft.part.adafactor_step <epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
     (w, gradient, variance_next, step, rate)
-}
-
-<domain: "weft.optimizer", overload: "matrix", opset_import: ["" : 18]>
-adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
-  (float[R, C] w, float[R, C] gradient, float[R, 1] row, float[1, C] column, step, rate)
-  => (w_next, row_next, column_next)
-{
-  w_next, row_next, column_next = weft.part.adafactor
-    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
-    (w, gradient, row, column, step, rate)
-}
-
-<domain: "weft.optimizer", overload: "matrices", opset_import: ["" : 18]>
-adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
-  (float[A, R, C] w, float[A, R, C] gradient, float[A, R, 1] row, float[A, 1, C] column, step, rate)
-  => (w_next, row_next, column_next)
-{
-  w_next, row_next, column_next = weft.part.adafactor
-    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
-    (w, gradient, row, column, step, rate)
-}
-
-<domain: "weft.optimizer", overload: "images", opset_import: ["" : 18]>
-adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
-  (float[A, B, R, C] w, float[A, B, R, C] gradient, float[A, B, R, 1] row, float[A, B, 1, C] column, step, rate)
-  => (w_next, row_next, column_next)
-{
-  w_next, row_next, column_next = weft.part.adafactor
-    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
-    (w, gradient, row, column, step, rate)
-}
-
-<domain: "weft.optimizer", overload: "volumes", opset_import: ["" : 18]>
-adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
-  (float[A, B, D, R, C] w, float[A, B, D, R, C] gradient, float[A, B, D, R, 1] row, float[A, B, D, 1, C] column, step, rate)
-  => (w_next, row_next, column_next)
-{
-  w_next, row_next, column_next = weft.part.adafactor
-    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
-    (w, gradient, row, column, step, rate)
 }
 
 <domain: "weft.part", opset_import: ["" : 18], doc_string: "Rows and columns are those of the last two dimensions.">
@@ -504,5 +464,32 @@ left <steps, warmup: float = 0.0> (step) => (part)
   part = Clip (line, zero, one)
 }
 )onnx";
+
+// Types say for how many dimensions a function is: one with OUTER in front of rows and columns.
+static constexpr const char* kAdafactorOfRows = R"onnx(
+<domain: "weft.optimizer", overload: "NAME", opset_import: ["" : 18]>
+adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>
+  (float[OUTER R, C] w, float[OUTER R, C] gradient, float[OUTER R, 1] row, float[OUTER 1, C] column, step, rate)
+  => (w_next, row_next, column_next)
+{
+  w_next, row_next, column_next = weft.part.adafactor
+    <beta2_decay = @beta2_decay, epsilons = @epsilons, d = @d, weight_decay = @weight_decay>
+    (w, gradient, row, column, step, rate)
+}
+)onnx";
+
+static std::string with(std::string text, const std::string& word, const std::string& by) {
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
+    text.replace(at, word.size(), by);
+  return text;
+}
+
+std::string training_functions() {
+  std::string text = kFunctions;
+  for (const auto& [name, outer] :
+       {std::pair{"matrix", ""}, {"matrices", "A,"}, {"images", "A, B,"}, {"volumes", "A, B, D,"}})
+    text += with(with(kAdafactorOfRows, "NAME", name), "OUTER", outer);
+  return text;
+}
 
 }  // namespace weftc

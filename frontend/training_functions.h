@@ -7,10 +7,11 @@
 //
 // Attributes are what a schedule may set; those without a default it must.
 #pragma once
+#include <string>
 
 namespace weftc {
 
 /// One text that holds all of them.
-extern const char* const kTrainingFunctions;
+std::string training_functions();
 
 }  // namespace weftc

@@ -139,7 +139,6 @@ class BlockReader {
     }
   }
 
-  /// before[a][b]: block a is directly or indirectly in front of block b.
   void add_memory() {
     const auto before = precedence_of(made_.pipeline.problem);
     std::map<uint32_t, std::set<size_t>> writers, users;

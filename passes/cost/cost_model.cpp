@@ -347,6 +347,12 @@ int64_t moved_weight_bytes(const Kernel& kernel) {
   return bytes;
 }
 
+double operations_alone(const Module& module, const Graph& graph, const Op& op, double function) {
+  Work work;
+  count_operations(OpView(module, graph, op), {}, function, work);
+  return work.f32 + work.f64 + work.f16;
+}
+
 double seconds_alone(const Module& module, const Graph& graph, const Op& op, const Ceilings& ceilings) {
   if (category(op) == Category::View || !op.regions.empty()) return 0;
   Work work;

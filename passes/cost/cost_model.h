@@ -49,6 +49,9 @@ struct StepCost {
 };
 StepCost cost_of(const Work& work, const Ceilings& ceilings);
 
+/// Operations of an op by itself on one rank; a multiplication with its addition is two. `function`: of exp and the
+/// like.
+double operations_alone(const Module& module, const Graph& graph, const Op& op, double function);
 /// What an op takes on one rank by itself: its operations, or reading its operands and writing its results. Nothing for
 /// a view, and for ops that hold others.
 double seconds_alone(const Module& module, const Graph& graph, const Op& op, const Ceilings& ceilings);

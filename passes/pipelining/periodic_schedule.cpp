@@ -191,7 +191,7 @@ PeriodicSchedule find_periodic_schedule(const PipelineProblem& problem, int copi
 }
 
 uint64_t usual_steps(const PipelineProblem& problem, int copies) {
-  constexpr uint64_t kSteps = 1'500'000'000, kBlocks = 64;  // 1.5 s for 64 blocks, at 10^9 steps a second
+  constexpr uint64_t kSteps = kStepsASecond * 3 / 2, kBlocks = 64;  // 1.5 s for 64 blocks
   const uint64_t blocks = problem.blocks.size() * static_cast<uint64_t>(copies);
   return kSteps * std::max<uint64_t>(1, blocks / kBlocks);
 }

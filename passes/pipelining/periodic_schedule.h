@@ -27,6 +27,9 @@ std::vector<int64_t> periodic_peaks(const PipelineProblem& problem, const std::v
 /// the best that was found stands with bounds of what is possible.
 PeriodicSchedule find_periodic_schedule(const PipelineProblem& problem, int copies, uint64_t steps);
 
+/// What one core does of the search's steps in a second, about.
+constexpr uint64_t kStepsASecond = 1'000'000'000;
+
 /// A bound of work that fits problems of this size: some seconds where the search does not end by itself.
 uint64_t usual_steps(const PipelineProblem& problem, int copies);
 

@@ -99,7 +99,6 @@ class Movement {
         const ValueId next = find_output(state.output);
         const PlaceId place = graph_.producer_op(input).place;
         if (!next || graph_.producer_op(next).place == place || graph_.value(input).uses.empty()) continue;
-        if (!module_.training) continue;
         const ValueId copy = stages.copy_in(next, place);
         graph_.add_output(copy ? copy : add_copy(next, place, update_block(place), {}), state.output);
       }
@@ -263,7 +262,7 @@ void assign_places(Module& module, const Env& env) {
   if (!module.pipeline) return;
   Movement movement(module, env.schedule);
   movement.run();
-  movement.carry_states(stages);
+  if (module.training) movement.carry_states(stages);
 }
 
 }  // namespace weftc

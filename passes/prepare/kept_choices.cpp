@@ -9,8 +9,8 @@
 #include <cmath>
 #include <map>
 
-#include "ir/base/contains.h"
 #include "ir/op_def.h"
+#include "passes/cost/cost_model.h"
 #include "passes/prepare/smallest_kept.h"
 
 namespace weftc {
@@ -25,26 +25,6 @@ constexpr double kOperationsOfByte = 10;
 /// Of ops that cost the same, those made early are computed again before those made late: the backward pass comes to
 /// them when what later ones kept is gone. They are taken to cost up to this part less.
 constexpr double kEarlyDiscount = 1.0 / 16;
-
-/// True if a dim of the operands or results from number `from` on runs over the factor.
-bool runs_over(const std::vector<std::vector<int>>& sides, size_t from, int factor) {
-  for (size_t i = from; i < sides.size(); ++i)
-    if (contains(sides[i], factor)) return true;
-  return false;
-}
-
-/// Multiplications with their additions. The places of a window lie in those of its result.
-double products_of(const Module& module, const Op& op) {
-  const FactorRule rule = factor_rule(OpView(module, module.graph, op));
-  double products = 1;
-  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
-    const Factor& factor = rule.factors[static_cast<size_t>(f)];
-    const bool is_of_window =
-        factor.role == Factor::Role::Whole && !runs_over(rule.outputs, 0, f) && !runs_over(rule.inputs, 1, f);
-    if (!is_of_window) products *= static_cast<double>(factor.extent);
-  }
-  return products;
-}
 
 /// What the operations of one element count as, as the cost model has it for a polynomial.
 double operations_of(ScalarCost cost) {
@@ -72,7 +52,7 @@ double operations_of(const Module& module, OpId id) {
     for (const ValueId v : *values)
       if (v) bytes += bytes_of(graph, v);
   const double moving = static_cast<double>(bytes) * kOperationsOfByte;
-  return category(op) == Category::Contraction ? moving + 2 * products_of(module, op) : moving;
+  return category(op) == Category::Contraction ? moving + operations_alone(module, graph, op, 1) : moving;
 }
 
 /// What each op costs, in operations.

@@ -47,4 +47,7 @@ if __name__ == "__main__":
     check("one place", CHAIN, pipeline(ONE_PLACE, 4, "1f1b"))
     check("one micro-batch", CHAIN, pipeline(OVERLAPPING, 1, "gpipe"))
     check("sliced output", CHAIN, "shard: {y: {t: 1}}\n" + pipeline(ONE_PLACE, 2, "gpipe"))
+    # Rank 0 reads the input for both stages, each at a place of its own.
+    check("an input at two places of a rank", CHAIN.replace("Add(a, h)", "Add(a, x)"),
+          pipeline("A: {place: a, nodes: [fc, act]}, B: {place: c, nodes: [res, end]}", 3, "gpipe").replace(" b: {ranks: [1], mesh: {t: 1}},", ""))
     check("draws in loops", DRAWS, "weft: 1\n")

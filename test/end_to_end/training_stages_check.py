@@ -59,14 +59,16 @@ def emitted(folder, name, stages):
 
 def check_search(folder):
     """What is found is said as a table, which replays it; and what no order can keep."""
-    searched = PIPELINE.format(stages=TWO, order="search")
-    first = emitted(folder, "to_search", searched)
-    status, out, err = harness.weft("explain", folder / "net.onnxtxt", "--schedule", folder / "to_search.yaml")
-    table = re.search(r"^  order: (\[\[.*\]\])$", out, re.MULTILINE)
-    if harness.check("search/explain says the table", status == 0 and table, err[-300:]):
-        harness.check("search/proved", re.search(r"^searched order: period of 1 micro-batch: .*, proved optimal$", out, re.MULTILINE), out[-600:])
-        replayed = emitted(folder, "replayed", PIPELINE.format(stages=TWO, order=table[1]))
-        harness.check("search/the table gives the same program", first == replayed)
+    for name, more in (("whole", ""), ("split", ", backward: split")):
+        first = emitted(folder, f"to_search_{name}", PIPELINE.format(stages=FOUR, order="search" + more))
+        status, out, err = harness.weft("explain", folder / "net.onnxtxt", "--schedule", folder / f"to_search_{name}.yaml")
+        table = re.search(r"^  order: (\[\[.*\]\])$", out, re.MULTILINE)
+        if not harness.check(f"search/{name}: explain says the table", status == 0 and table, err[-300:]):
+            continue
+        proved = re.search(r"^searched order: period of 1 micro-batch: .*, proved optimal$", out, re.MULTILINE)
+        harness.check(f"search/{name}: proved", proved, out[-600:])
+        replayed = emitted(folder, f"replayed_{name}", PIPELINE.format(stages=FOUR, order=table[1] + more))
+        harness.check(f"search/{name}: the table gives the same program", first == replayed)
     (folder / "tight.yaml").write_text("weft: 1\n" + PIPELINE.format(stages=TWO, order="{search: {memory: 64}}") + TRAIN)
     status, _, err = harness.weft("explain", folder / "net.onnxtxt", "--schedule", folder / "tight.yaml")
     found = re.search(r"tight.yaml:2:\d+: error: no order keeps the limit .*: rank 1 needs (\d+) bytes at least \[order-memory\]", err)

@@ -103,3 +103,17 @@ TEST_CASE("training pipelines: stages that an order does not fit, and more stage
   CHECK(id("{stages: 50, micro_batches: 3}") == "stages-too-many");
   CHECK(id("{stages: {a: [norm, fc1], b: act}, micro_batches: 3}") == "stage-missing");
 }
+
+TEST_CASE("training pipelines: tables that lack a block, or name one that there is not") {
+  const auto id = [](const std::string& more) {
+    const auto made = prepare(kTwoLayers,
+                              "weft: 1\npipeline: {stages: {a: [norm, fc1, bias1, act], b: rest}, micro_batches: 1, "
+                              "backward: split, order: [[a.forward, 0], [b.forward, 0], [b.backward, 0]" +
+                                  more + "]}\n" + kMomentum,
+                              "assign-places");
+    return made->diags.ok() ? std::string() : made->diags.all().front().id;
+  };
+  CHECK(id(", [b.weight, 0], [a.backward, 0], [a.weight, 0]") == "");
+  CHECK(id(", [b.weight, 0], [a.backward, 0]") == "order-missing");
+  CHECK(id(", [a.backward, 0], [a.weight, 0]") == "order-missing");
+}

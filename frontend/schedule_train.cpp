@@ -74,12 +74,19 @@ FunctionCall TrainReader::call(const YamlNode& node, const std::string& what) {
   return made;
 }
 
+/// `total`, `{cross_entropy: {..}}`, or a list of such, which are added up.
 void TrainReader::loss(const YamlNode& node) {
   request_.loss_loc = node.loc;
-  if (node.is(YamlNode::Kind::Scalar))
-    request_.loss = values_.word(node, "loss").value_or("");
-  else
-    request_.loss_call = call(node, "loss");
+  const bool is_list = node.is(YamlNode::Kind::List);
+  if (is_list && node.items.empty()) values_.diags().error("train-no-loss", node.loc, "the list of losses is empty");
+  const std::vector<YamlNode> single{node};
+  for (const YamlNode& item : is_list ? node.items : single) {
+    LossRequest& loss = request_.losses.emplace_back(LossRequest{"", {}, item.loc});
+    if (item.is(YamlNode::Kind::Scalar))
+      loss.value = values_.word(item, "loss").value_or("");
+    else
+      loss.call = call(item, "loss");
+  }
 }
 
 /// `{accuracy: {accuracy: {scores: y, labels: labels}}, error: err}`.

@@ -47,6 +47,7 @@ class TrainingStep {
   bool declare_inputs();
   bool write_call(const FunctionCall& call, const OnnxFunction& function, const std::string& result);
   bool write_loss();
+  std::optional<std::string> write_term(const LossRequest& term, const std::string& name);
   bool write_metrics();
   bool is_made(const std::string& value, const Loc& loc) const;
   bool choose_parameters();
@@ -138,14 +139,29 @@ bool TrainingStep::write_call(const FunctionCall& call, const OnnxFunction& func
   return true;
 }
 
+/// The value of a term; what a function makes of it gets the name.
+std::optional<std::string> TrainingStep::write_term(const LossRequest& term, const std::string& name) {
+  if (!term.value.empty()) return is_made(term.value, term.loc) ? std::optional(term.value) : std::nullopt;
+  const std::optional<OnnxFunction> loss = functions_.find(term.call, "loss", "");
+  return loss && write_call(term.call, *loss, name) ? std::optional(name) : std::nullopt;
+}
+
+/// The loss, or the sum of several, of which each is `loss.0`, `loss.1`, ...
 bool TrainingStep::write_loss() {
-  if (!request_.loss.empty()) {
-    loss_ = request_.loss;
-    return is_made(loss_, request_.loss_loc);
+  const std::string name = contains(known_names(), std::string("loss")) ? "train.loss" : "loss";
+  const size_t count = request_.losses.size();
+  std::string term;
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<std::string> next =
+        write_term(request_.losses[i], count == 1 ? name : format("{}.{}", name, i));
+    if (!next) return false;
+    const std::string sum = i + 1 == count ? name : format("{}.of_{}", name, i + 1);
+    step_.add_for(request_.loss_loc);
+    if (i > 0) step_.add("Add", {term, *next}, {sum});
+    term = i > 0 ? sum : *next;
   }
-  const std::optional<OnnxFunction> loss = functions_.find(request_.loss_call, "loss", "");
-  loss_ = contains(known_names(), std::string("loss")) ? "train.loss" : "loss";
-  return loss && write_call(request_.loss_call, *loss, loss_);
+  loss_ = term;
+  return true;
 }
 
 /// Each is an output of its name; losses are metrics, too.

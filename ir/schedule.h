@@ -183,6 +183,12 @@ struct InputRequest {
   std::string type;
   Loc loc;
 };
+/// A term of the loss: a value of the model, or a function of such.
+struct LossRequest {
+  std::string value;  // of the model; empty: what `call` gives
+  FunctionCall call;
+  Loc loc;
+};
 /// A figure of a step beside its loss: a value of the model, or a function of such.
 struct MetricRequest {
   std::string name;
@@ -202,8 +208,7 @@ struct RecomputeRequest {
 };
 /// `train:`: what makes a training step of a model.
 struct TrainRequest {
-  std::string loss;  // a value of the model; empty: what `loss_call` gives
-  FunctionCall loss_call;
+  std::vector<LossRequest> losses;  // added up
   FunctionCall optimizer, rate;
   std::vector<ParameterMatch> parameters, frozen;  // none: all of them, none of them
   std::vector<ParameterGroup> groups;              // the first that matches counts

@@ -159,6 +159,8 @@ TEST_CASE("mistakes in a training") {
   CHECK(first_id(kLoss + kSgd) == "");
   CHECK(first_id(kLoss) == "missing-key");
   CHECK(first_id(kLoss + kSgd + "  mode: eval\n") == "");
+  CHECK(first_id("  loss: []\n" + kSgd) == "train-no-loss");
+  CHECK(first_id("  loss: [{cross_entropy: {scores: scores, labels: x}}, nothing]\n" + kSgd) == "train-name");
   CHECK(first_id("  loss: nothing\n" + kSgd) == "train-name");
   CHECK(first_id("  loss: scores\n" + kSgd) == "train-loss-type");
   CHECK(first_id("  loss: {entropy: {scores: scores}}\n" + kSgd) == "train-function");

@@ -58,7 +58,7 @@ void share_equal_nodes(OnnxGraph& graph) {
   for (OnnxNode& node : graph.nodes) {
     for (std::string& input : node.inputs)
       if (const auto other = same.find(input); other != same.end()) input = other->second;
-    const bool may_be_shared = node.outputs.size() == 1 && !is_random(node);
+    const bool may_be_shared = node.call_site >= 0 && node.outputs.size() == 1 && !is_random(node);
     const std::optional<std::string> key = may_be_shared ? key_of(node) : std::nullopt;
     const auto equal = key ? seen.find(*key) : seen.end();
     if (equal != seen.end() && !fixed.contains(node.outputs[0])) {

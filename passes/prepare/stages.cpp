@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "ir/base/contains.h"
 #include "ir/op_def.h"
@@ -14,8 +15,6 @@
 namespace weftc {
 
 namespace {
-
-constexpr int kNone = -1, kSeveral = -2;
 
 /// "fc.again.grad" of "fc": the node whose derivative, or whose result once more, an op computes.
 std::string name_of_forward(std::string name) {
@@ -75,6 +74,8 @@ Stages::Stages(Module& module, const Schedule& schedule, const Target& target, D
       stage_of_(module.graph.op_capacity(), kNone),
       phase_of_(module.graph.op_capacity(), Phase::Forward),
       of_weights_(module.graph.op_capacity(), false),
+      is_figure_(module.graph.op_capacity(), false),
+      is_total_(module.graph.op_capacity(), false),
       free_(module.graph.op_capacity(), false),
       rank_(schedule.pipeline->stages.size(), 0) {}
 
@@ -83,6 +84,8 @@ void Stages::assign() {
   for (size_t s = 0; s < schedule_.pipeline->stages.size(); ++s) assign_listed(static_cast<int>(s));
   if (!diags_.ok()) return;
   find_free();
+  report_contested();
+  if (!diags_.ok()) return;
   if (schedule_.pipeline->cuts)
     assign_cuts();
   else
@@ -92,9 +95,11 @@ void Stages::assign() {
   assign_forward();
   if (module_.training) {
     assign_backward();
+    find_sums_of_gradients();
     find_homes();
     assign_update();
   }
+  find_totals();
   copy_free_ops();
   report_missing();
   if (module_.training && schedule_.pipeline->splits_backward && diags_.ok()) split_backward();
@@ -103,16 +108,25 @@ void Stages::assign() {
 /// Of a training: what figures are computed from; then what derivatives are computed from; then the rest.
 void Stages::find_phases() {
   if (!module_.training) return;
-  std::vector<ValueId> figures, derivatives;
+  std::vector<ValueId> figures, early, derivatives;
   for (const Graph::Output& output : graph_.outputs())
     if (module_.training->is_figure(output.name)) figures.push_back(output.value);
-  for (const OpId id : graph_.order())
-    if (const Op& op = graph_.op(id);
-        std::ranges::any_of(op.origins, [&](OriginId o) { return module_.origins[o.index].phase != Phase::Update; }))
+  for (const OpId id : graph_.order()) {
+    const Op& op = graph_.op(id);
+    const auto is_any = [&](auto&& wanted) {
+      return std::ranges::any_of(op.origins, [&](OriginId o) { return wanted(module_.origins[o.index].phase); });
+    };
+    if (is_any([](Phase phase) { return phase != Phase::Update; }))
+      early.insert(early.end(), op.outputs.begin(), op.outputs.end());
+    if (is_any([](Phase phase) { return phase == Phase::Backward; }))
       derivatives.insert(derivatives.end(), op.outputs.begin(), op.outputs.end());
-  const std::vector<bool> is_forward = ancestors_of(graph_, figures), is_early = ancestors_of(graph_, derivatives);
-  for (const OpId id : graph_.order())
+  }
+  const std::vector<bool> is_forward = ancestors_of(graph_, figures), is_early = ancestors_of(graph_, early),
+                          is_kept = ancestors_of(graph_, derivatives);
+  for (const OpId id : graph_.order()) {
     phase(id) = is_forward[id.index] ? Phase::Forward : is_early[id.index] ? Phase::Backward : Phase::Update;
+    is_figure_[id.index] = is_forward[id.index] && !is_kept[id.index];
+  }
 }
 
 /// Resolves the selectors of one stage. A derivative follows its node, whatever a pattern meets.
@@ -124,14 +138,18 @@ void Stages::assign_listed(int number) {
       for (OpId id : names.select_ops(selector, bindings)) {
         matched = true;
         if (phase(id) != Phase::Forward) continue;
-        int& mine = stage(id);
-        if (mine >= 0 && mine != number)
-          diags_.error("stage-twice", selector.loc, "'{}' is in stage '{}' already{}", graph_.op(id).name,
-                       schedule_.pipeline->stages[static_cast<size_t>(mine)].name, merged_text(graph_.op(id)));
-        mine = number;
+        const int before = std::exchange(stage(id), number);
+        if (before >= 0 && before != number) contests_.push_back({id, before, selector.loc});
       }
     if (!matched) names.report_unmatched(selector, diags_);
   }
+}
+
+void Stages::report_contested() {
+  for (const Contest& contest : contests_)
+    if (const Op& op = graph_.op(contest.op); !is_free(contest.op))
+      diags_.error("stage-twice", contest.loc, "'{}' is in stage '{}' already{}", op.name,
+                   schedule_.pipeline->stages[static_cast<size_t>(contest.before)].name, merged_text(op));
 }
 
 /// Nodes that compute the same, or that a rewrite rule joined, are one op: each of their names selects it.
@@ -152,6 +170,9 @@ bool Stages::is_large(const Op& source) const {
   return is_float(type.dtype) && std::ranges::count_if(type.shape, [](const Extent& e) { return e.bound > 1; }) > 1;
 }
 
+/// Nodes that compute the same are one op, which need not be of the stage that lists one of them.
+bool Stages::may_be_free(OpId id) const { return stage(id) < 0 || graph_.op(id).origins.size() > 1; }
+
 /// A state is free if its next value is: the number of the step. All are taken for it until one turns out not to be.
 void Stages::find_free() {
   std::set<std::string> bound;  // states that are not free
@@ -161,7 +182,7 @@ void Stages::find_free() {
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
       const bool is_bound_state = op.kind == OpKind::Input && bound.contains(graph_.value(op.outputs[0]).name);
-      free_[id.index] = stage(id) < 0 && op.regions.empty() && !is_bound_state &&
+      free_[id.index] = may_be_free(id) && op.regions.empty() && !is_bound_state &&
                         (is_source(op) ? !is_large(op) : !op.inputs.empty()) &&
                         std::ranges::all_of(op.inputs, [&](ValueId v) { return !v || is_free(graph_.producer(v)); });
     }
@@ -175,8 +196,9 @@ void Stages::find_free() {
         op.inputs, [&](ValueId v) { return !v || is_source(graph_.producer_op(v)) || is_free(graph_.producer(v)); });
     const bool are_numbers =
         op.regions.empty() && std::ranges::all_of(op.outputs, [&](ValueId v) { return graph_.type(v).count() == 1; });
-    if (stage(id) < 0 && !is_source(op) && is_of_sources && (category(op) == Category::View || are_numbers))
+    if (may_be_free(id) && !is_source(op) && is_of_sources && (category(op) == Category::View || are_numbers))
       free_[id.index] = true;
+    if (is_free(id)) stage(id) = kNone;
   }
 }
 
@@ -189,11 +211,10 @@ bool Stages::is_added(const Op& op) const {
 
 /// The nodes of the model that no other stage lists.
 void Stages::assign_rest() {
-  const std::vector<StageRequest>& stages = schedule_.pipeline->stages;
-  const auto rest = std::ranges::find(stages, true, &StageRequest::has_rest);
-  if (rest == stages.end()) return;
+  const int rest = stage_of_rest();
+  if (rest == kNone) return;
   for (const OpId id : graph_.order())
-    if (stage(id) < 0 && is_of_model(id)) stage(id) = static_cast<int>(rest - stages.begin());
+    if (stage(id) < 0 && is_of_model(id)) stage(id) = rest;
 }
 
 /// True for an op of the forward pass that a stage has to have, and does not follow others.
@@ -302,8 +323,24 @@ void Stages::assign_forward() {
   for (const OpId id : graph_.order()) {
     const Op& op = graph_.op(id);
     if (phase(id) != Phase::Forward || stage(id) >= 0 || is_free(id) || is_source(op)) continue;
-    if (category(op) == Category::View || is_added(op)) stage(id) = stage_of_operands(op);
+    if (category(op) != Category::View && !is_added(op)) continue;
+    stage(id) = joins_stages(op) ? stage_of_rest() : stage_of_operands(op);
   }
+}
+
+/// What puts values of several stages together, where a stage has all that is not listed.
+bool Stages::joins_stages(const Op& op) const {
+  if (is_added(op) || stage_of_rest() == kNone) return false;
+  std::set<int> read;
+  for (const ValueId v : op.inputs)
+    if (v && stage(graph_.producer(v)) >= 0) read.insert(stage(graph_.producer(v)));
+  return read.size() > 1;
+}
+
+int Stages::stage_of_rest() const {
+  const std::vector<StageRequest>& stages = schedule_.pipeline->stages;
+  const auto rest = std::ranges::find(stages, true, &StageRequest::has_rest);
+  return rest == stages.end() ? kNone : static_cast<int>(rest - stages.begin());
 }
 
 /// The earliest stage of the nodes that the op is a derivative of, since its backward pass is the last of theirs.
@@ -322,41 +359,6 @@ void Stages::assign_backward() {
       if (stage(id) < 0 || latest(stage(id), node->second) == stage(id)) stage(id) = node->second;
     }
     if (stage(id) < 0) stage(id) = stage_of_operands(op);
-  }
-}
-
-/// A parameter is at home in the first stage that reads it, what an optimizer keeps of it there too.
-void Stages::find_homes() {
-  for (const ValueId input : graph_.inputs()) {
-    int home = kNone;
-    for (const Use& use : graph_.value(input).uses)
-      if (use.op && stage(use.op) >= 0 && (home < 0 || latest(home, stage(use.op)) == home)) home = stage(use.op);
-    if (home >= 0) homes_[graph_.value(input).name] = home;
-  }
-  for (const State& state : module_.states)
-    if (const auto of = homes_.find(state.of); !state.of.empty() && of != homes_.end())
-      homes_[state.input] = of->second;
-}
-
-/// What leads to the next values of one home's states runs there; all else where its operands are.
-void Stages::assign_update() {
-  std::vector<int> leads(graph_.op_capacity(), kNone);
-  const auto lead = [&](OpId id, int home) {
-    int& at = leads[id.index];
-    at = home == kNone || at == home ? at : at == kNone ? home : kSeveral;
-  };
-  for (const Graph::Output& output : graph_.outputs())
-    for (const State& state : module_.states)
-      if (const auto home = homes_.find(state.input); state.output == output.name && home != homes_.end())
-        lead(graph_.producer(output.value), home->second);
-  std::vector<OpId> order = graph_.order();
-  for (auto at = order.rbegin(); at != order.rend(); ++at)
-    for (const ValueId v : graph_.op(*at).outputs)
-      for (const Use& use : graph_.value(v).uses)
-        if (use.op) lead(*at, leads[use.op.index]);
-  for (const OpId id : order) {
-    if (phase(id) != Phase::Update || is_free(id) || is_source(graph_.op(id))) continue;
-    stage(id) = leads[id.index] >= 0 ? leads[id.index] : stage_of_operands(graph_.op(id));
   }
 }
 
@@ -389,11 +391,27 @@ void Stages::split_backward() {
       of_weights_[id.index] = !is_awaited[id.index] && is_split[static_cast<size_t>(stage(id))];
 }
 
+/// Of the backward pass, views of what the forward pass has kept: they may be one for the derivatives of several
+/// stages, which must not wait for each other.
+std::vector<bool> Stages::views_of_forward() const {
+  std::vector<bool> found(graph_.op_capacity(), false);
+  for (const OpId id : graph_.order()) {
+    const Op& op = graph_.op(id);
+    found[id.index] = phase_of_[id.index] == Phase::Backward && category(op) == Category::View &&
+                      std::ranges::all_of(op.inputs, [&](ValueId v) {
+                        const OpId from = v ? graph_.producer(v) : OpId{};
+                        return !from || phase_of_[from.index] == Phase::Forward || found[from.index];
+                      });
+  }
+  return found;
+}
+
 /// Readers first, so that they have stages.
 void Stages::copy_free_ops() {
   const std::vector<OpId> order = graph_.order();
+  const std::vector<bool> is_view = views_of_forward();
   for (auto at = order.rbegin(); at != order.rend(); ++at)
-    if (is_free(*at) && !is_source(graph_.op(*at))) copy_for_stages(*at);
+    if (!is_source(graph_.op(*at)) && (is_free(*at) || is_view[at->index])) copy_for_stages(*at);
 }
 
 /// The op for the first of the stages that read it, and a copy for each other one. What only outputs read is computed
@@ -426,7 +444,8 @@ void Stages::copy_for_stages(OpId id) {
                                   schedule_.pipeline->stages[static_cast<size_t>(number)].name);
     }
     const OpId copy = graph_.add(std::move(made), graph_.next(id));
-    stage_of_.push_back(number), phase_of_.push_back(phases.at(number)), of_weights_.push_back(false);
+    stage_of_.push_back(number), phase_of_.push_back(phases.at(number)), of_weights_.push_back(false),
+        is_total_.push_back(false);
     free_.push_back(true);
     for (size_t r = 0; r < op.outputs.size(); ++r) {
       copies_[op.outputs[r]][number] = graph_.op(copy).outputs[r];
@@ -450,10 +469,10 @@ std::vector<Pipeline::Block> Stages::number_blocks() {
   struct Key {
     int stage;
     Phase phase;
-    bool of_weights;
+    bool of_weights, is_total;
     auto operator<=>(const Key&) const = default;
   };
-  const auto key_of = [&](OpId id) { return Key{stage(id), phase(id), of_weights_[id.index]}; };
+  const auto key_of = [&](OpId id) { return Key{stage(id), phase(id), of_weights_[id.index], is_total_[id.index]}; };
   std::map<Key, int> numbers;
   for (const OpId id : graph_.order())
     if (!is_source(graph_.op(id))) numbers[key_of(id)] = 0;
@@ -461,17 +480,19 @@ std::vector<Pipeline::Block> Stages::number_blocks() {
   const auto add = [&](const Key& key, const char* part) {
     numbers[key] = static_cast<int>(blocks.size());
     const std::string& name = schedule_.pipeline->stages[static_cast<size_t>(key.stage)].name;
-    const Turn turn = key.phase == Phase::Update ? Turn::Behind : Turn::MicroBatch;
+    const Turn turn = key.phase == Phase::Update || key.is_total ? Turn::Behind : Turn::MicroBatch;
     blocks.push_back({name + part, key.stage, key.phase, turn, key.of_weights});
   };
   const int stages = static_cast<int>(rank_.size());
   for (int s = 0; s < stages; ++s) {
-    add({s, Phase::Forward, false}, module_.training ? "_forward" : "");
-    if (numbers.contains({s, Phase::Backward, false})) add({s, Phase::Backward, false}, "_backward");
-    if (numbers.contains({s, Phase::Backward, true})) add({s, Phase::Backward, true}, "_weight");
+    add({s, Phase::Forward, false, false}, module_.training ? "_forward" : "");
+    if (numbers.contains({s, Phase::Backward, false, false})) add({s, Phase::Backward, false, false}, "_backward");
+    if (numbers.contains({s, Phase::Backward, true, false})) add({s, Phase::Backward, true, false}, "_weight");
   }
+  for (int s = 0; s < stages; ++s)
+    if (numbers.contains({s, Phase::Forward, false, true})) add({s, Phase::Forward, false, true}, "_figures");
   for (int s = 0; s < stages && module_.training; ++s)
-    add({s, Phase::Update, false}, "_update");  // next values may arrive from elsewhere
+    add({s, Phase::Update, false, false}, "_update");  // next values may arrive from elsewhere
   for (const OpId id : graph_.order()) {
     if (is_source(graph_.op(id))) continue;
     set_place(graph_, id, find_place(module_, place_of(schedule_.pipeline->stages[static_cast<size_t>(stage(id))])));

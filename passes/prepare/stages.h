@@ -24,6 +24,7 @@ struct BlockRead {
 ///   forward pass     the stage that lists the node; views and what `train:` adds go where their operands are
 ///   backward pass    the stage of the node that is differentiated
 ///   update           the stage of the parameter; what is computed from several, where the last of them is
+///   totals           a loss of several stages' losses has a block of its own, that the stages need not wait for
 ///
 /// What is computed from inputs alone and listed by none, such as masks and rates, is computed in each stage that reads
 /// it.
@@ -40,9 +41,13 @@ class Stages {
   ValueId copy_in(ValueId value, PlaceId place) const;
 
  private:
+  static constexpr int kNone = -1, kSeveral = -2;  // stages
+
   void assign_listed(int stage);
+  void report_contested();
   std::string merged_text(const Op& op) const;
   void find_phases();
+  bool may_be_free(OpId id) const;
   void find_free();
   bool is_free(OpId id) const { return free_[id.index]; }
   bool is_added(const Op& op) const;
@@ -55,10 +60,15 @@ class Stages {
   bool is_of_model(OpId id) const;
   std::vector<int64_t> bytes_behind(const std::vector<OpId>& ops) const;
   void assign_forward();
+  bool joins_stages(const Op& op) const;
+  int stage_of_rest() const;
   void split_backward();
+  void find_totals();
   void assign_backward();
+  void find_sums_of_gradients();
   void find_homes();
   void assign_update();
+  std::vector<bool> views_of_forward() const;
   void copy_free_ops();
   void copy_for_stages(OpId id);
   void report_missing();
@@ -69,14 +79,24 @@ class Stages {
   int stage(OpId id) const { return stage_of_[id.index]; }
   Phase& phase(OpId id) { return phase_of_[id.index]; }
 
+  /// Two stages list an op.
+  struct Contest {
+    OpId op;
+    int before;
+    Loc loc;
+  };
+
   Module& module_;
   Graph& graph_;
   const Schedule& schedule_;
   const Target& target_;
   Diags& diags_;
   std::vector<int> stage_of_;  // by op; -1: none
+  std::vector<Contest> contests_;
   std::vector<Phase> phase_of_;
   std::vector<bool> of_weights_;      // of a split backward pass: what no other stage waits for
+  std::vector<bool> is_figure_;       // of a training: forward, and no derivative is computed from it
+  std::vector<bool> is_total_;        // a figure, made of figures of several stages
   std::vector<bool> free_;            // computed from inputs and constants alone, and listed by no stage
   std::vector<int> rank_;             // of a stage: behind those that it reads
   std::map<std::string, int> homes_;  // of states, by the name of the input

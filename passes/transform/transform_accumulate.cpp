@@ -27,6 +27,7 @@ class MicroBatchOps {
     for (OpId id : graph_.order()) {
       note(id, of_states_, [&](ValueId input) { return is_state(module_, input); });
       note(id, of_batch_, [&](ValueId input) { return seeds_.contains(input); });
+      if (updates(id)) outside_.insert(id);
     }
   }
 
@@ -60,6 +61,17 @@ class MicroBatchOps {
                                                   : std::any_of(op.inputs.begin(), op.inputs.end(),
                                                                 [&](ValueId v) { return v && made.contains(v); });
     if (depends) made.insert(op.outputs.begin(), op.outputs.end());
+  }
+
+  /// True for what an optimizer does, and for blocks of a pipeline that run behind the micro-batches: with sums over
+  /// all of them. That need not be found op by op.
+  bool updates(OpId id) const {
+    const Op& op = graph_.op(id);
+    if (op.block && module_.pipeline->blocks[static_cast<size_t>(*op.block)].turn == Turn::Behind) return true;
+    const std::vector<OriginId>& origins = op.origins;
+    return !origins.empty() && std::ranges::all_of(origins, [&](OriginId origin) {
+      return module_.origins[origin.index].phase == Phase::Update;
+    });
   }
 
   bool is_inside(OpId id) const { return inside_.contains(id); }

@@ -7,8 +7,12 @@
 namespace weftc {
 
 bool is_state(const Module& module, ValueId input) {
-  const std::string& name = module.graph.value(input).name;
-  return std::any_of(module.states.begin(), module.states.end(), [&](const State& s) { return s.input == name; });
+  const Graph& graph = module.graph;
+  const std::optional<int> port = graph.producer_op(input).port;
+  return std::ranges::any_of(module.states, [&](const State& state) {
+    const ValueId first = graph.find_value(state.input);
+    return first == input || (first && port && graph.producer_op(first).port == port);
+  });
 }
 
 std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches) {

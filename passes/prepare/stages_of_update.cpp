@@ -1,0 +1,84 @@
+// What a training does once, behind the micro-batches: in which stage the update of a parameter runs, and where
+// gradients and losses of several stages are added up.
+#include <algorithm>
+#include <set>
+
+#include "ir/op_def.h"
+#include "passes/prepare/stages.h"
+
+namespace weftc {
+
+/// Sums of losses, made once behind the micro-batches. Were they a part of a stage, it would wait for the others.
+void Stages::find_totals() {
+  const auto is_number = [&](ValueId v) { return v && graph_.type(v).count() == 1; };
+  for (const OpId id : graph_.order()) {
+    const Op& op = graph_.op(id);
+    if (!is_figure_[id.index] || !op.regions.empty() || !std::ranges::all_of(op.outputs, is_number)) continue;
+    is_total_[id.index] = std::ranges::all_of(op.inputs, is_number) && std::ranges::any_of(op.inputs, [&](ValueId v) {
+                            const OpId from = graph_.producer(v);
+                            return is_total_[from.index] || (stage(from) >= 0 && stage(from) != stage(id));
+                          });
+  }
+}
+
+/// A parameter that several stages read has a gradient of each. They are added up once, behind the micro-batches, since
+/// no stage shall wait for another's: the sum, and views of it on the way to the update, are a part of that.
+void Stages::find_sums_of_gradients() {
+  const std::vector<OpId> order = graph_.order();
+  std::vector<bool> is_last(graph_.op_capacity(), false), is_sum(graph_.op_capacity(), false);
+  for (auto at = order.rbegin(); at != order.rend(); ++at)
+    if (const Op& op = graph_.op(*at); op.kind == OpKind::Add || category(op) == Category::View)
+      is_last[at->index] =
+          phase(*at) == Phase::Backward && std::ranges::all_of(graph_.value(op.outputs[0]).uses, [&](const Use& use) {
+            return !use.op || phase(use.op) == Phase::Update || is_last[use.op.index];
+          });
+  for (const OpId id : order) {
+    if (!is_last[id.index]) continue;
+    int first = kNone;  // of the stages of its operands
+    for (const ValueId v : graph_.op(id).inputs) {
+      const OpId maker = graph_.producer(v);
+      if (stage(maker) < 0) continue;
+      is_sum[id.index] = is_sum[id.index] || is_sum[maker.index] || (first >= 0 && first != stage(maker));
+      first = first >= 0 && latest(first, stage(maker)) == stage(maker) ? first : stage(maker);
+    }
+    if (is_sum[id.index]) phase(id) = Phase::Update, stage(id) = first;
+  }
+}
+
+/// A parameter is at home in the first stage that reads it, what an optimizer keeps of it there too.
+void Stages::find_homes() {
+  for (const ValueId input : graph_.inputs()) {
+    int home = kNone;
+    for (const Use& use : graph_.value(input).uses)
+      if (use.op && stage(use.op) >= 0 && (home < 0 || latest(home, stage(use.op)) == home)) home = stage(use.op);
+    if (home >= 0) homes_[graph_.value(input).name] = home;
+  }
+  for (const State& state : module_.states)
+    if (const auto of = homes_.find(state.of); !state.of.empty() && of != homes_.end())
+      homes_[state.input] = of->second;
+}
+
+/// What leads to the next values of one home's states runs there; all else where its operands are.
+void Stages::assign_update() {
+  std::vector<int> leads(graph_.op_capacity(), kNone);
+  const auto lead = [&](OpId id, int home) {
+    int& at = leads[id.index];
+    at = home == kNone || at == home ? at : at == kNone ? home : kSeveral;
+  };
+  for (const Graph::Output& output : graph_.outputs())
+    for (const State& state : module_.states)
+      if (const auto home = homes_.find(state.input); state.output == output.name && home != homes_.end())
+        lead(graph_.producer(output.value), home->second);
+  std::vector<OpId> order = graph_.order();
+  for (auto at = order.rbegin(); at != order.rend(); ++at)
+    for (const ValueId v : graph_.op(*at).outputs)
+      for (const Use& use : graph_.value(v).uses)
+        if (use.op) lead(*at, leads[use.op.index]);
+  for (const OpId id : order) {
+    if (phase(id) != Phase::Update || stage(id) >= 0 || is_free(id) || category(graph_.op(id)) == Category::Source)
+      continue;
+    stage(id) = leads[id.index] >= 0 ? leads[id.index] : stage_of_operands(graph_.op(id));
+  }
+}
+
+}  // namespace weftc

@@ -273,10 +273,19 @@ class Walk {
       if (touch.reads && !m.pieces[p].holds(touch))
         wrong_.insert(
             format("{} reads '{}' after it was overwritten", name(touch.event), plan_.buffers[touch.buffer].name));
+      if (touch.write && touch.reads) check_sum(m.pieces[p], touch);
       if (touch.write) overwrite(m, m.pieces[p], touch);
       record(m.pieces[p], touch);
     }
     if (touch.write) m.written[{touch.buffer, touch.instance}].insert(touch.part);
+  }
+
+  /// A sum over chunks or micro-batches is complete where it is read: no part of it comes later.
+  void check_sum(const Piece& piece, const Touch& touch) {
+    for (const Touch& other : piece.touches)
+      if (!other.write && other.buffer == touch.buffer && other.instance == touch.instance)
+        wrong_.insert(format("{} adds to '{}' after {} has read it", name(touch.event),
+                             plan_.buffers[touch.buffer].name, name(other.event)));
   }
 
   /// Puts another value into a piece; the value that was there is not complete any more. A kernel that updates in place

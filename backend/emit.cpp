@@ -414,8 +414,15 @@ std::string json_list(const std::vector<std::string>& items, const std::string& 
 std::string loc_text(const Loc& loc) {
   return loc.file + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column);
 }
-void step_rows(const Plan& plan, const std::vector<Step>& steps, std::vector<std::string>& rows) {
-  for_each_step(steps, [&](const Step& s) {
+/// Of which block of a pipeline a step is, and whether that runs for each micro-batch.
+std::string block_fields(const Plan& plan, const Block& block) {
+  if (!plan.has_stages) return "";
+  const char* turn = block.turn == Turn::MicroBatch ? ", \"turn\": \"micro_batch\"" : "";
+  return ", \"block\": " + json_string(block.name) + turn;
+}
+
+void step_rows(const Plan& plan, const Block& block, std::vector<std::string>& rows) {
+  for_each_step(block.steps, [&](const Step& s) {
     std::vector<std::string> nodes;
     for (OriginId id : s.origins) {
       const Origin& origin = plan.origins[id.index];
@@ -427,6 +434,7 @@ void step_rows(const Plan& plan, const std::vector<Step>& steps, std::vector<std
       row += ", \"kernel\": " + json_string(plan.kernel(launch->kernel).name);
     if (!s.transform.empty()) row += ", \"transform\": " + json_string(s.transform);
     if (s.transform_loc.kind == Loc::Kind::Text) row += ", \"schedule\": " + json_string(loc_text(s.transform_loc));
+    row += block_fields(plan, block);
     rows.push_back(row + ", \"nodes\": [" + join(nodes, ", ") + "]}");
   });
 }
@@ -444,7 +452,7 @@ std::string strategy_fields(const Kernel& kernel) {
 
 std::string manifest_text(const Plan& plan) {
   std::vector<std::string> steps, kernels, buffers, axes;
-  for (const Block& block : plan.blocks) step_rows(plan, block.steps, steps);
+  for (const Block& block : plan.blocks) step_rows(plan, block, steps);
   for (const Kernel& k : plan.kernels) {
     std::vector<std::string> users;
     for (const std::string& user : k.users) users.push_back(json_string(user));

@@ -19,6 +19,7 @@
 #include <cstring>
 
 #include "end_request.h"
+#include "manifest.h"
 #include "wait.h"
 
 namespace weft {
@@ -293,18 +294,19 @@ pid_t start_rank(int rank, int fd, char** argv) {
 }
 
 /// The code a rank ended with; a signal is reported and counts as the environment's fault.
-int code_of(const Executable& executable, const World& world, int rank, int status) {
+int code_of(const Executable& executable, std::string_view manifest, const World& world, int rank, int status) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const std::string step = world.status(rank, 0);
   const int number = WTERMSIG(status);
   if (world.set_failure(rank, kEnvironment))
     fprintf(stderr, "%s: rank %d was killed by signal %d (%s) in %s\n", executable.name, rank, number,
-            strsignal(number), step.empty() ? "its start" : step.c_str());
+            strsignal(number), step.empty() ? "its start" : with_facts(manifest, step).c_str());
   return kEnvironment;
 }
 
 /// Waits for all ranks. Once one has failed, the others notice at their next wait; those that do not are killed.
-int wait_for_ranks(const Executable& executable, const World& world, std::vector<pid_t> ranks) {
+int wait_for_ranks(const Executable& executable, std::string_view manifest, const World& world,
+                   std::vector<pid_t> ranks) {
   constexpr int64_t kGrace = 2'000'000'000;
   int first_code = kOk;
   size_t left = ranks.size();
@@ -314,7 +316,7 @@ int wait_for_ranks(const Executable& executable, const World& world, std::vector
     const pid_t pid = waitpid(-1, &status, first_code == kOk ? 0 : WNOHANG);
     const auto found = std::find(ranks.begin(), ranks.end(), pid);
     if (pid > 0 && found != ranks.end()) {
-      const int rank = int(found - ranks.begin()), code = code_of(executable, world, rank, status);
+      const int rank = int(found - ranks.begin()), code = code_of(executable, manifest, world, rank, status);
       *found = 0;
       --left;
       if (code == kOk || first_code != kOk) continue;
@@ -333,7 +335,8 @@ int wait_for_ranks(const Executable& executable, const World& world, std::vector
 
 }  // namespace
 
-int start_ranks(const Executable& executable, const WorldShape& shape, Ending ending, char** argv) {
+int start_ranks(const Executable& executable, std::string_view manifest, const WorldShape& shape, Ending ending,
+                char** argv) {
   const int fd = memfd_create("weft", 0);  // inherited
   if (fd < 0 || ftruncate(fd, World::bytes_of(shape)) != 0)
     fail(kEnvironment, "cannot make %ld bytes of shared memory: %s", long(World::bytes_of(shape)), strerror(errno));
@@ -349,7 +352,7 @@ int start_ranks(const Executable& executable, const WorldShape& shape, Ending en
     throw;
   }
   close(fd);
-  return wait_for_ranks(executable, world, ranks);
+  return wait_for_ranks(executable, manifest, world, ranks);
 }
 
 }  // namespace weft

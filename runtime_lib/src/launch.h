@@ -42,7 +42,9 @@ std::optional<Child> find_parent(const Environment& environment);
 /// What SIGTERM does to ranks: they end at once, or behind the step of a training that they are in.
 enum class Ending : uint8_t { AtOnce, BehindStep };
 
-/// Starts this program once for each rank, waits for all, and gives the exit code of the first that failed.
-int start_ranks(const Executable& executable, const WorldShape& shape, Ending ending, char** argv);
+/// Starts this program once for each rank, waits for all, and gives the exit code of the first that failed. The
+/// manifest is for messages.
+int start_ranks(const Executable& executable, std::string_view manifest, const WorldShape& shape, Ending ending,
+                char** argv);
 
 }  // namespace weft

@@ -222,7 +222,8 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
       fail(kEnvironment,
            "--root is for ranks that a launcher starts: RANK and WORLD_SIZE, or such variables, are not set");
     open_target(executable, 0);  // so that what is missing is said once, and at once
-    return start_ranks(executable, shape, options.trains() ? Ending::BehindStep : Ending::AtOnce, argv);
+    return start_ranks(executable, file.manifest(), shape, options.trains() ? Ending::BehindStep : Ending::AtOnce,
+                       argv);
   }
   check_size(executable, launched);
   open_target(executable, 1);  // what is missing is said before the ranks wait for each other

@@ -1,5 +1,8 @@
-// Finding the schedule's line of a step in manifest.json, for messages about that step.
+// Finding a step in manifest.json, for messages about it.
 #include "manifest.h"
+
+#include <algorithm>
+#include <vector>
 
 #include "failure.h"
 
@@ -44,38 +47,96 @@ struct Scanner {
   }
 };
 
-}  // namespace
+/// Strings as Scanner gives them, without the opening quote.
+struct StepFields {
+  std::string_view name, schedule, block, turn;
+  std::vector<std::string> nodes;  // "MatMul h"
+};
 
-std::string schedule_line(std::string_view manifest, std::string_view step) {
-  const std::string literal = json_string(step), wanted = literal.substr(0, literal.size() - 1);  // as Scanner gives it
+/// Takes the strings of the manifest's steps, those of the program and of its variants.
+template <class Take>
+void for_each_step(std::string_view manifest, const Take& take) {
   Scanner scanner{manifest};
-  int depth = 0, steps_depth = -1;
-  std::string_view name, schedule, key;
+  int depth = 0, steps_depth = -9;
+  StepFields step;
+  std::string_view key, op;
+  const auto put = [&](std::string_view value) {
+    if (depth == steps_depth + 1) {
+      if (key == "\"name") step.name = value;
+      if (key == "\"schedule") step.schedule = value;
+      if (key == "\"block") step.block = value;
+      if (key == "\"turn") step.turn = value;
+    } else if (depth == steps_depth + 3) {
+      if (key == "\"op") op = value;
+      if (key == "\"name") step.nodes.push_back(std::string(op) + " " + std::string(value));
+    }
+  };
   for (std::string_view token = scanner.next(); !token.empty(); token = scanner.next()) {
     if (token == "{" || token == "[") {
       ++depth;
       if (token == "[" && key == "\"steps") steps_depth = depth;  // of the program, or of a variant
-      if (token == "{" && depth == steps_depth + 1) name = schedule = {};
+      if (token == "{" && depth == steps_depth + 1) step = {};
       key = {};
     } else if (token == "}" || token == "]") {
-      if (token == "}" && depth == steps_depth + 1 && name == wanted && !schedule.empty())
-        return std::string(schedule.substr(1));
-      if (depth == steps_depth) steps_depth = -2;
+      if (token == "}" && depth == steps_depth + 1) take(step);
+      if (depth == steps_depth) steps_depth = -9;
       --depth;
-    } else if (token == ":") {
-      continue;
     } else if (token == ",") {
       key = {};
     } else if (token[0] == '"') {
-      if (key.empty()) {
+      if (key.empty())
         key = token;
-      } else if (depth == steps_depth + 1) {
-        if (key == "\"name") name = token;
-        if (key == "\"schedule") schedule = token;
-      }
+      else
+        put(token.substr(1));
     }
   }
-  return {};
+}
+
+/// As it stands in JSON, without quotes.
+std::string escaped(std::string_view name) {
+  const std::string literal = json_string(name);
+  return literal.substr(1, literal.size() - 2);
+}
+
+void add_once(std::vector<std::string>& list, const std::string& item) {
+  if (!item.empty() && std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+std::string joined(const std::vector<std::string>& items, const char* between) {
+  std::string out;
+  for (const std::string& item : items) out += (out.empty() ? "" : between) + item;
+  return out;
+}
+
+}  // namespace
+
+std::string schedule_line(std::string_view manifest, std::string_view step) {
+  const std::string wanted = escaped(step);
+  std::string found;
+  for_each_step(manifest, [&](const StepFields& fields) {
+    if (found.empty() && fields.name == wanted) found = fields.schedule;
+  });
+  return found;
+}
+
+std::string with_facts(std::string_view manifest, const std::string& status) {
+  std::string name = status, index = "0";
+  if (const size_t open = status.rfind(" ["); open != std::string::npos && status.ends_with("]"))
+    name = status.substr(0, open), index = status.substr(open + 2, status.size() - open - 3);
+  const std::string wanted = escaped(name);
+  std::vector<std::string> nodes, blocks;
+  for_each_step(manifest, [&](const StepFields& fields) {
+    if (fields.name != wanted) return;
+    for (const std::string& node : fields.nodes) add_once(nodes, node);
+    if (fields.block.empty()) return;
+    const bool is_repeated = fields.turn == "micro_batch";
+    if (!is_repeated && index != "0") return;
+    add_once(blocks, "block " + std::string(fields.block) + (is_repeated ? ", micro-batch " + index : ""));
+  });
+  std::vector<std::string> facts;
+  add_once(facts, joined(nodes, ", "));
+  add_once(facts, joined(blocks, " or "));
+  return facts.empty() ? status : status + " (" + joined(facts, "; ") + ")";
 }
 
 }  // namespace weft

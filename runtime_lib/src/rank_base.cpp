@@ -81,7 +81,7 @@ static bool is_stopped(int pid) {
   return name_end != nullptr && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
-static std::string describe_streams(const World& world, const Program& program) {
+static std::string describe_streams(const World& world, const Program& program, std::string_view manifest) {
   std::string out;
   for (int r = 0; r < world.shape.ranks; ++r) {
     const int pid = world.rank(r).pid.load();
@@ -91,7 +91,7 @@ static std::string describe_streams(const World& world, const Program& program) 
       const std::string status = world.status(r, s);
       if (status.empty()) continue;
       const char* name = s < int(program.streams.size()) ? program.streams[size_t(s)].name : "another stream";
-      out += text("\n  rank %d, %s: %s", r, name, status.c_str());
+      out += text("\n  rank %d, %s: %s", r, name, with_facts(manifest, status).c_str());
     }
   }
   return out;
@@ -107,7 +107,7 @@ void RankBase::time_out(const Step* step, const std::string& awaited) const {
     where += ")";
   }
   fail(kTimedOut, "%s: waited %g s for %s; ranks are in:%s", where.c_str(), options.timeout, awaited.c_str(),
-       describe_streams(world, program).c_str());
+       describe_streams(world, program, manifest).c_str());
 }
 
 void RankBase::stall_in(const Step& step) const {

@@ -239,3 +239,18 @@ TEST_CASE("launch: a step's line of the schedule comes from the manifest") {
   CHECK(schedule_line("", "c") == "");
   CHECK(schedule_line("{\"steps\": [{\"name\": \"c", "c") == "");
 }
+
+TEST_CASE("launch: where a rank is says nodes, block and micro-batch") {
+  const char* manifest = R"({"steps": [
+    {"name": "h", "block": "c_forward", "turn": "micro_batch", "nodes": [{"op": "Relu", "name": "h"}, {"op": "Add", "name": "h2"}]},
+    {"name": "loss", "block": "d_start", "nodes": [{"op": "Not", "name": "loss"}]},
+    {"name": "loss", "block": "d_forward", "turn": "micro_batch", "nodes": [{"op": "Not", "name": "loss"}]},
+    {"name": "alone", "nodes": []}]})";
+  CHECK(with_facts(manifest, "h [2]") == "h [2] (Relu h, Add h2; block c_forward, micro-batch 2)");
+  CHECK(with_facts(manifest, "h") == "h (Relu h, Add h2; block c_forward, micro-batch 0)");
+  CHECK(with_facts(manifest, "loss") == "loss (Not loss; block d_start or block d_forward, micro-batch 0)");
+  CHECK(with_facts(manifest, "loss [1]") == "loss [1] (Not loss; block d_forward, micro-batch 1)");
+  CHECK(with_facts(manifest, "alone") == "alone");
+  CHECK(with_facts(manifest, "end of the iteration") == "end of the iteration");
+  CHECK(with_facts("", "h [2]") == "h [2]");
+}

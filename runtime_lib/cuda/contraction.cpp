@@ -9,12 +9,7 @@
 
 namespace weft {
 
-extern const bool kProgramContracts;
-const bool kProgramContracts = true;
-
 namespace {
-
-constexpr int64_t kWorkspaceBytes = 32 << 20;  // what NVIDIA recommends for Hopper
 
 void check_lt(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -113,7 +108,7 @@ cublasLtMatrixLayout_t make_layout(const CublasLt& lt, const Columns& m, DType d
 cublasLtMatmulPreference_t make_preference(const CublasLt& lt, const int (&alignments)[3]) {
   cublasLtMatmulPreference_t preference = nullptr;
   check_lt(lt.create_preference(&preference), "a preference");
-  const uint64_t workspace = kWorkspaceBytes;
+  const uint64_t workspace = kContractionScratch;
   check_lt(lt.set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
            "the size of a workspace");
   constexpr cublasLtMatmulPreferenceAttributes_t kAttributes[] = {
@@ -184,6 +179,8 @@ const char* element_at(const void* base, int64_t index, DType dtype) {
 
 }  // namespace
 
+std::unique_ptr<Contractions> make_contractions() { return std::make_unique<LibraryContractions>(); }
+
 void Rank::contract(const Contraction& c, DType dtype, const void* a, const void* b, const void* bias, void* y) {
   if (c.m == 0 || c.n == 0 || c.batch == 0 || c.outer == 0) return;
   if (!has_bias(c.epilogue)) bias = nullptr;
@@ -192,7 +189,6 @@ void Rank::contract(const Contraction& c, DType dtype, const void* a, const void
     if (bias != nullptr || c.y.row != 1) fail(kBug, "a contraction writes its result by columns, with a bias");
     return contract(transposed(c), dtype, b, a, nullptr, y);
   }
-  if (state_.contractions == nullptr) state_.contractions = std::make_unique<LibraryContractions>();
   auto& library = static_cast<LibraryContractions&>(*state_.contractions);
   // Where outer steps move the operands, the smallest alignment of all counts.
   const auto alignment = [&](const void* at, const Matrix& m) {
@@ -209,12 +205,12 @@ void Rank::contract(const Contraction& c, DType dtype, const void* a, const void
   const bool is_double = dtype == DType::F64;
   const void* alpha = is_double ? static_cast<const void*>(&double_one) : &one;
   const void* beta = is_double ? static_cast<const void*>(&double_zero) : &zero;
-  char* const workspace = state_.scratch(kWorkspaceBytes);
+  char* const workspace = state_.scratch(kContractionScratch);
   for (int64_t o = 0; o < c.outer; ++o) {
     const char *first = element_at(b, o * c.b.outer, dtype), *second = element_at(a, o * c.a.outer, dtype);
     char* const result = const_cast<char*>(element_at(y, o * c.y.outer, dtype));
     check_lt(lt.matmul(library.handle, matmul.desc, alpha, first, matmul.first, second, matmul.second, beta, result,
-                       matmul.result, result, matmul.result, &matmul.algorithm, workspace, size_t(kWorkspaceBytes),
+                       matmul.result, result, matmul.result, &matmul.algorithm, workspace, size_t(kContractionScratch),
                        state_.stream()),
              "a product");
   }

@@ -79,7 +79,18 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
   check_cuda(cudaMemsetAsync(window + flags_, 0, size_t(inbox), streams[0]), "clearing flags");
   check_cuda(cudaMemsetAsync(word_bytes_.get(), 0, size_t(kAlign + counters), streams[0]), "clearing counters");
   check_cuda(cudaStreamSynchronize(streams[0]), "clearing flags");
+  start_library();
   transport_->open_windows();
+}
+
+/// Before all ranks go on: while another rank's kernel waits for this one, a library that starts, or memory that is
+/// asked for, may wait for that kernel where both are in one context.
+void CudaState::start_library() {
+  if (make_contractions == nullptr) return;
+  contractions = make_contractions();
+  for (int s = 0; s < int(program.streams.size()); ++s)
+    if (options.in_process && world.shape.ranks > 1 && program.streams[size_t(s)].parallel)
+      scratch_of(s, kContractionScratch);
 }
 
 CudaState::~CudaState() {
@@ -146,8 +157,10 @@ DeviceBytes CudaState::kept_bytes(int64_t bytes, const char* what) {
 
 /// Memory of the current stream. A larger piece replaces a smaller one, which is kept because kernels may still
 /// use it.
-char* CudaState::scratch(int64_t bytes) {
-  auto& [at, size] = scratch_of_[size_t(stream_number())];
+char* CudaState::scratch(int64_t bytes) { return scratch_of(stream_number(), bytes); }
+
+char* CudaState::scratch_of(int stream, int64_t bytes) {
+  auto& [at, size] = scratch_of_[size_t(stream)];
   if (bytes <= size) return at;
   scratch_.push_back(kept_bytes(bytes, "scratch memory"));
   at = scratch_.back().get();

@@ -34,6 +34,10 @@ struct DevicePlace {
 struct Contractions {
   virtual ~Contractions() = default;
 };
+constexpr int64_t kContractionScratch = 32 << 20;  // bytes: what NVIDIA recommends for Hopper
+/// Starts the library for the current device. It is defined beside Rank::contract, so only programs that contract have
+/// it.
+[[gnu::weak]] std::unique_ptr<Contractions> make_contractions();
 
 struct CudaState final : RankBase {
   CudaState(const Executable& executable, const Program& program, World& world, int rank, const char* image,
@@ -87,6 +91,8 @@ struct CudaState final : RankBase {
   std::unique_ptr<Contractions> contractions;
 
  private:
+  void start_library();
+  char* scratch_of(int stream, int64_t bytes);
   void upload_weights();
   void walk();
   void run_iteration();

@@ -10,9 +10,6 @@ namespace weft {
 const bool kWindowsInWorld = false;
 const int kNotesOfRank = 64;
 
-/// Defined beside Rank::contract, so only programs that contract have it.
-[[gnu::weak]] extern const bool kProgramContracts;
-
 namespace {
 
 struct CudaTarget final : Target {
@@ -62,7 +59,7 @@ std::unique_ptr<Target> open_target(const Executable& executable, int ranks_here
     fail(kEnvironment,
          "the program has %d ranks, one GPU each, but this machine has %d; --ranks-as-threads lets them share",
          executable.world, devices);
-  if (&kProgramContracts != nullptr) open_cublaslt();
+  if (make_contractions != nullptr) open_cublaslt();
   if (executable.world > 1 && ranks_here <= 1) open_nccl();
   return std::make_unique<CudaTarget>(executable, devices);
 }

@@ -1,6 +1,6 @@
 # test: slow
-"""What ./dev gpu-test packs, and the script that runs it: three programs, built for the emulation, pass; with an expected
-file changed, and with an executable that fails, they do not."""
+"""What ./dev gpu-test packs, and the script that runs it: three programs (in `full` a training too), built for the emulation,
+pass; with an expected file changed, and with an executable that fails, they do not."""
 
 import json
 import pathlib
@@ -15,12 +15,13 @@ sys.path.insert(0, str(HERE.parent / "emulation"))
 import emulate  # noqa: E402
 
 PROGRAMS = ("mlp_tp2", "mlp_tp2_overlap", "rounds_tp2")
+TRAINING = "train_gpt2_pp2"
 ROUNDS = 4
 
 
 def packed(folder):
     """The packed folder with only these programs, or None."""
-    for name in PROGRAMS:
+    for name in [*PROGRAMS, *[TRAINING] * harness.FULL]:
         part = folder / name
         status, out, err = harness.run([sys.executable, HERE / "pack.py", part, "--only", name, "--rounds", ROUNDS])
         if not harness.check(f"pack/{name}", status == 0, err or out):
@@ -41,17 +42,17 @@ def cases_of(result, outcome):
     return {case["name"] for case in result["cases"] if case["outcome"] == outcome}
 
 
-def check_good(part, name):
+def check_good(part, name, case="poisoned"):
     status, line, result = run(part)
     passed = cases_of(result, "PASS")
-    harness.check(f"good/{name}", status == 0 and f"{name}/poisoned" in passed and " 0 failed" in line,
+    harness.check(f"good/{name}", status == 0 and f"{name}/{case}" in passed and " 0 failed" in line,
                   f"exit {status}, {line}: {result['cases']}")
 
 
-def check_noticed(part, name, what):
+def check_noticed(part, name, what, case="poisoned"):
     status, line, result = run(part)
     failed = cases_of(result, "FAIL")
-    harness.check(f"{what}/{name}", status == 1 and f"{name}/poisoned" in failed, f"exit {status}, {line}: {result['cases']}")
+    harness.check(f"{what}/{name}", status == 1 and f"{name}/{case}" in failed, f"exit {status}, {line}: {result['cases']}")
 
 
 def change_wanted(part, change):
@@ -97,6 +98,13 @@ def main():
     check_noticed(folder / "rounds_tp2", "rounds_tp2", "NaN")
     break_executable(folder / "mlp_tp2_overlap", "mlp_tp2_overlap")
     check_noticed(folder / "mlp_tp2_overlap", "mlp_tp2_overlap", "broken")
+    if harness.FULL:
+        check_good(folder / TRAINING, TRAINING, "losses")
+        cases = folder / TRAINING / "cases.json"
+        packed_cases = json.loads(cases.read_text())
+        packed_cases["programs"][0]["losses"][-1] *= 1.001
+        cases.write_text(json.dumps(packed_cases))
+        check_noticed(folder / TRAINING, TRAINING, "changed", "losses")
 
 
 harness.need_weft()

@@ -24,10 +24,13 @@ MODELS = HERE / "models"
 MLP = harness.ROOT / "samples" / "mlp"
 GPT2 = harness.ROOT / "samples" / "gpt2"
 FIXTURES = harness.ROOT / "test" / "fixtures"
+TRAINING = harness.ROOT / "samples" / "training"
 ITERATIONS = 3  # the second captures a graph, the third replays it
 GPT2_SIZES = ("--layers", "4", "--width", "192", "--heads", "4", "--vocab", "1003", "--context", "128")
 GPT2_DIMS = ("--dim", "batch=2", "--dim", "seq=64")
 GPT2_VOCABULARY = 1003
+TRAINED_SIZES = ("--layers", "2", "--width", "64", "--heads", "4", "--vocab", "256", "--context", "64")
+STEPS = 8  # of a training
 # Of the large operators: what they move, or compute, at least.
 SPEED = {
     "matmul_f32": {"flop": 2 * 4096**3, "ceiling": "fp32_tflop_s"},
@@ -92,6 +95,20 @@ class Pack:
             raise PackError(f"{name} on the host: exit {status}: {err[-600:]}")
         return {"inputs": {name: str(file.relative_to(self.folder)) for name, file in inputs.items()},
                 "wanted": str((data / "wanted").relative_to(self.folder)), "iterations": iterations}
+
+    def losses(self, name, model, flags, data):
+        """Data of a training, as a file below data/NAME, and the losses of the host target's steps."""
+        program, log = self.scratch / name, self.scratch / f"{name}.jsonl"
+        folder = self.folder / "data" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {value: shutil.copy(file, folder) for value, file in data.items()}
+        compiled(model, *flags, "-o", program)
+        given = [word for value, file in files.items() for word in ("--data", f"{value}={file}")]
+        status, _, err = harness.run([program, *given, "--shuffle", "--steps", STEPS, "--log", log])
+        if status != 0:
+            raise PackError(f"{name} on the host: exit {status}: {err[-600:]}")
+        return {"data": {value: str(pathlib.Path(file).relative_to(self.folder)) for value, file in files.items()}, "steps": STEPS,
+                "losses": [json.loads(line)["loss"] for line in log.read_text().splitlines()]}
 
     def share_weights(self, file):
         """The same weights under several schedules are one file."""
@@ -206,6 +223,20 @@ def add_gpt2(pack):
         pack.add(name, model, [*GPT2_DIMS, *schedule], reference, memcheck=name in ("gpt2", "gpt2_tp2"), latency=True)
 
 
+def add_trainings(pack):
+    """GPT-2 under each schedule of its samples."""
+    names = {f"train_{schedule.stem}": schedule for schedule in sorted(TRAINING.glob("gpt2*.yaml"))}
+    if not any(map(pack.wants, names)):
+        return
+    model, tokens = harness.make_gpt2(pack.scratch / "trained.onnx", *TRAINED_SIZES), pack.scratch / "tokens.npy"
+    status, _, err = harness.run([sys.executable, TRAINING / "bytes.py", tokens, harness.ROOT / "README.md"])
+    if status != 0:
+        raise PackError(err[-600:])
+    reference = once(lambda: pack.losses("train", model, ["--schedule", TRAINING / "gpt2.yaml"], {"input_ids": tokens}))
+    for name, schedule in names.items():
+        pack.add(name, model, ["--schedule", schedule], reference)
+
+
 def add_fixtures(pack):
     for model in sorted(FIXTURES.glob("*.onnxtxt")):
         if model.stem.startswith("fail_"):
@@ -233,6 +264,7 @@ def main():
     pack = Pack(folder, options.only)
     add_mlp(pack)
     add_gpt2(pack)
+    add_trainings(pack)
     add_fixtures(pack)
     add_rounds(pack, options.rounds)
     for name, work in SPEED.items():

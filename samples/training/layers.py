@@ -46,9 +46,10 @@ class Layers(ModelBuilder):
     def layer_norm(self, name, value, width):
         return self.node("LayerNormalization", name, [value, self.ones(f"{name}.weight", width), self.zeros(f"{name}.bias", width)])
 
-    def attention(self, name, value, width, heads, causal=False):
-        """Queries, keys and values of one width, in heads."""
-        parts = [self.linear(f"{name}.{part}", value, width, width) for part in ("query", "key", "value")]
+    def attention(self, name, value, width, heads, causal=False, memory=None):
+        """Queries, keys and values of one width, in heads; keys and values of a memory where there is one."""
+        sources = {"query": value, "key": memory or value, "value": memory or value}
+        parts = [self.linear(f"{name}.{part}", source, width, width) for part, source in sources.items()]
         mixed = self.node("Attention", f"{name}.mixed", parts, q_num_heads=heads, kv_num_heads=heads, is_causal=int(causal))
         return self.linear(f"{name}.output", mixed, width, width, gain=0.5)
 
@@ -72,9 +73,11 @@ class Layers(ModelBuilder):
         return self.node("MatMul", "scores", [final, self.node("Transpose", "words.transposed", ["words"], perm=[1, 0])])
 
 
-def parse(doc, **sizes):
-    """The file to write, and sizes of which each is a flag."""
+def parse(doc, kinds=(), **sizes):
+    """Which of several models, where there are, the file to write, and sizes of which each is a flag."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if kinds:
+        parser.add_argument("kind", choices=kinds)
     parser.add_argument("output", help="the .onnx file to write")
     for name, default in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=default)

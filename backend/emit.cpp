@@ -230,11 +230,12 @@ class Emitter {
     const bool single = plan_.blocks.size() == 1 && plan_.micro_batches == 1;
     for (size_t b = 0; b < plan_.blocks.size(); ++b) {
       if (!holds(plan_, program, plan_.blocks[b].place)) continue;
-      const std::string mb = has_order() ? ", [[maybe_unused]] int mb)" : ")";
+      const std::string mb = has_order() ? ", int mb)" : ")";
       const std::string head = single ? "run(weft::Rank& r)" : block_name(static_cast<int>(b)) + "(weft::Rank& r" + mb;
       params.list("blocks")
           .emplace_back()
           .set("head", head)
+          .set("begin", has_order() ? begin_of(plan_.blocks[b]) : "")
           .set("body", joined_lines(steps.block(plan_.blocks[b], layers)));
     }
     for (const OrderedBlock& turn : plan_.order)
@@ -269,6 +270,15 @@ class Emitter {
 
   /// True where blocks run in the order of a table.
   bool has_order() const { return plan_.has_stages && (plan_.blocks.size() > 1 || plan_.micro_batches > 1); }
+
+  /// What traces say of the block's steps.
+  static std::string begin_of(const Block& block) {
+    const char* pass = block.turn != Turn::MicroBatch  ? "Once"
+                       : block.phase == Phase::Forward ? "Forward"
+                       : block.of_weights              ? "Weight"
+                                                       : "Backward";
+    return "r.begin({" + string_literal(block.name) + ", weft::Pass::" + pass + ", mb});";
+  }
 
   /// Block, micro-batch, and of a training whether an evaluation has it too.
   std::string turn_row(const OrderedBlock& turn) const {

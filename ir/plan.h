@@ -280,6 +280,7 @@ struct Block {
   std::vector<Step> steps;
   Turn turn = Turn::MicroBatch;
   Phase phase = Phase::Forward;  // of a training
+  bool of_weights = false;       // of a backward pass: only what no other stage waits for
 };
 struct OrderedBlock {
   int block;

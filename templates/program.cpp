@@ -76,6 +76,7 @@ $line.text
 //@ for block in program.blocks
 // Steps, in issue order.
 void $block.head {
+  $block.begin
   $block.body
 }
 

@@ -81,7 +81,7 @@ void StepWriter::make_blocks() {
   p_.plan.has_stages = true;
   p_.plan.micro_batches = pipeline.micro_batches;
   for (const Pipeline::Block& block : pipeline.blocks)
-    p_.plan.blocks.push_back({block.name, PlaceId{}, {}, block.turn, block.phase});
+    p_.plan.blocks.push_back({block.name, PlaceId{}, {}, block.turn, block.phase, block.of_weights});
   const auto add_once = [&](Turn turn, int micro_batch) {
     for (size_t b = 0; b < pipeline.blocks.size(); ++b)
       if (pipeline.blocks[b].turn == turn) p_.plan.order.push_back({static_cast<int>(b), micro_batch});

@@ -174,9 +174,9 @@ int CudaState::stream_number() const {
 }
 
 // Notes that a step begins; for --trace an event of the device takes its time.
-void CudaState::enter(const Step& step, int64_t index) {
+void CudaState::enter(const Step& step, int64_t index, const BlockRun& block) {
   const int number = int(walks().steps.size());
-  walks().steps.push_back({step, index});
+  walks().steps.push_back({step, index, block});
   world.set_status(rank, step.stream, step, index);
   open_.push_back(number);
   if (!options.stall.empty()) {
@@ -460,8 +460,9 @@ void CudaState::collect_trace() {
     return base_ns_ + int64_t(double(ms) * 1e6);
   };
   for (IssuedStep& issued : walks().steps) {
-    traces_[size_t(issued.step.stream)].push_back(
-        {issued.step, issued.index, time_of(issued.begin), time_of(issued.end), 0, invocation, issued.communicates});
+    traces_[size_t(issued.step.stream)].push_back({issued.step, issued.index, time_of(issued.begin),
+                                                   time_of(issued.end), 0, invocation, issued.communicates,
+                                                   issued.block});
     cudaEventDestroy(issued.begin);
     cudaEventDestroy(issued.end);
   }

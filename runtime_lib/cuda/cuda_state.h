@@ -16,6 +16,7 @@ namespace weft {
 struct IssuedStep {
   Step step;
   int64_t index;
+  BlockRun block;
   cudaEvent_t begin = nullptr, end = nullptr;
   bool communicates = false;
 };
@@ -58,7 +59,7 @@ struct CudaState final : RankBase {
   int stream_number() const;
   cudaStream_t stream() const { return streams[size_t(stream_number())]; }
   const Step* current_step() const { return open_.empty() ? nullptr : &walks().steps[size_t(open_.back())].step; }
-  void enter(const Step& step, int64_t index);
+  void enter(const Step& step, int64_t index, const BlockRun& block);
   void leave();
   /// An event between streams of this rank, by slot.
   void record_signal(int slot);

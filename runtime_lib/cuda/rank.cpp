@@ -12,7 +12,7 @@ Rank::Rank(CudaState& state)
       invocation_(&state.words->invocation) {}
 
 bool Rank::enter(const Step& step, int64_t index) {
-  state_.enter(step, index);
+  state_.enter(step, index, block_);
   return true;
 }
 void Rank::leave() { state_.leave(); }

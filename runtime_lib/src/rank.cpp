@@ -201,6 +201,7 @@ void Rank::leave() {
   if (state_.options.trace && state_.portion == Portion::Whole) {
     walk_->steps.back().end_ns = now_ns();
     walk_->steps.back().invocation = state_.invocation;
+    walk_->steps.back().block = block_;
     walk_->trace.push_back(walk_->steps.back());
   }
   walk_->steps.pop_back();

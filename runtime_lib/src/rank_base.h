@@ -20,6 +20,7 @@ struct Event {
   int64_t waited_ns = 0;  // of that, for signals and for other ranks to come; on a device it begins behind its waits
   uint32_t invocation = 0;
   bool communicates = false;
+  BlockRun block = {};
 };
 
 /// Which steps an invocation runs: all, or those of the parallel stream alone, or those of all others alone. What is

@@ -223,16 +223,24 @@ void print_report(const Executable& executable, const Options& options, const Ru
   flush_output();
 }
 
+/// Of which run of a pipeline's block a step is; nothing where there is no pipeline.
+static std::string block_fields(const BlockRun& run) {
+  if (run.block == nullptr) return "";
+  static constexpr const char* kPasses[] = {"forward", "backward", "weight", "once"};
+  return text(", \"block\": %s, \"pass\": \"%s\", \"micro_batch\": %d", json_string(run.block).c_str(),
+              kPasses[size_t(run.pass)], run.micro_batch);
+}
+
 /// An event of the trace. Steps on other streams than that of the computation are communication, and so are
 /// steps that exchanged data with other ranks.
 static std::string event_json(int rank, int stream, bool computes, const Event& e, int64_t offset_ns) {
   return text(
       "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": %s, \"args\": "
-      "{\"nodes\": %s, \"transform\": %s, \"index\": %ld, \"iteration\": %u, \"waited\": %.3f}}",
+      "{\"nodes\": %s, \"transform\": %s, \"index\": %ld, \"iteration\": %u, \"waited\": %.3f%s}}",
       rank, stream, double(e.begin_ns + offset_ns) / 1e3, double(e.end_ns - e.begin_ns) / 1e3,
       computes && !e.communicates ? "computation" : "communication", json_string(name_of(e.step)).c_str(),
       json_string(nodes_of(e.step)).c_str(), json_string(transform_of(e.step)).c_str(), long(e.index), e.invocation,
-      double(e.waited_ns) / 1e3);
+      double(e.waited_ns) / 1e3, block_fields(e.block).c_str());
 }
 
 static std::string part_name(const std::string& file, int rank) { return file + ".rank" + std::to_string(rank); }

@@ -42,6 +42,17 @@ struct Step {
   int layer = kNoLayer;
 };
 
+/// What a block of a pipeline does: a part of a step of a training, or all of an inference (Forward). Once: in front of
+/// the micro-batches or behind them.
+enum class Pass : uint8_t { Forward, Backward, Weight, Once };
+
+/// A block of a pipeline as it runs, for traces.
+struct BlockRun {
+  const char* block = nullptr;  // none: there is no pipeline
+  Pass pass = Pass::Forward;
+  int micro_batch = 0;
+};
+
 inline constexpr int kMaxPortDims = 8;
 
 struct Shape {

@@ -44,6 +44,8 @@ class RankSurface {
 
   /// Whether this walk is an evaluation: of a training's steps only what figures are computed from.
   virtual bool evaluates() const = 0;
+  /// The steps behind it are of this block, until the next one begins.
+  void begin(const BlockRun& block) { block_ = block; }
   /// Runs `body` on the step's stream, which is one of `layer` where that is given. A body may loop and hold further
   /// steps of the same stream. What stands outside steps concerns all streams: each of them waits there for a predicate
   /// or trip count.
@@ -170,6 +172,7 @@ class RankSurface {
   char *const own_, *const window_;
   const char* const image_;
   AccessWatch* watch_ = nullptr;  // of a rank whose steps are looked at
+  BlockRun block_ = {};           // that runs
 
  private:
   template <class T>

@@ -24,6 +24,7 @@ class BlockReader {
     add_reads();
     add_transfers();
     add_memory();
+    add_once();
     return std::move(made_);
   }
 
@@ -44,11 +45,16 @@ class BlockReader {
       made_.pipeline.kind.push_back(of.phase == Phase::Forward ? BlockKind::Forward
                                     : of.of_weights            ? BlockKind::Weight
                                                                : BlockKind::Backward);
-      const std::vector<int>& ranks = plan_.places[block.place.index].ranks;
-      double slowest = 0;
-      for (const int rank : ranks) slowest = std::max(slowest, seconds_of(block.steps, rank));
-      made_.pipeline.problem.blocks.push_back({ranks, nanoseconds(slowest), 0, {}});
+      made_.pipeline.problem.blocks.push_back({ranks_of(block), time_of(block), 0, {}});
     }
+  }
+
+  const std::vector<int>& ranks_of(const Block& block) const { return plan_.places[block.place.index].ranks; }
+
+  int64_t time_of(const Block& block) const {
+    double slowest = 0;
+    for (const int rank : ranks_of(block)) slowest = std::max(slowest, seconds_of(block.steps, rank));
+    return nanoseconds(slowest);
   }
 
   static int64_t nanoseconds(double seconds) { return std::max<int64_t>(1, static_cast<int64_t>(seconds * 1e9)); }
@@ -115,20 +121,29 @@ class BlockReader {
     return life == Life::MicroBatch || (plan_.micro_batches == 1 && life == Life::Run);
   }
 
-  void add_transfers() {
-    std::map<std::pair<size_t, size_t>, double> times;  // by sending and receiving block
+  double seconds_of_recv(const Step& recv, const Block& block) const {
+    double slowest = 0;
+    for (const int rank : ranks_of(block)) slowest = std::max(slowest, model_.of(recv, rank).seconds);
+    return slowest;
+  }
+
+  /// The sending block of each transfer.
+  std::map<int, size_t> senders_of_transfers() const {
     std::map<int, size_t> senders;
     for (size_t b = 0; b < plan_.blocks.size(); ++b)
       for (const Step& step : plan_.blocks[b].steps)
         if (const auto* send = std::get_if<SendStep>(&step.what)) senders[send->transfer] = b;
+    return senders;
+  }
+
+  void add_transfers() {
+    std::map<std::pair<size_t, size_t>, double> times;  // by sending and receiving block
+    const std::map<int, size_t> senders = senders_of_transfers();
     for (size_t b = 0; b < plan_.blocks.size(); ++b)
       for (const Step& step : plan_.blocks[b].steps) {
         const auto* recv = std::get_if<RecvStep>(&step.what);
         if (!recv || number_[b] < 0 || number_[senders.at(recv->transfer)] < 0) continue;
-        double slowest = 0;
-        for (const int rank : plan_.places[plan_.blocks[b].place.index].ranks)
-          slowest = std::max(slowest, model_.of(step, rank).seconds);
-        times[{senders.at(recv->transfer), b}] += slowest;
+        times[{senders.at(recv->transfer), b}] += seconds_of_recv(step, plan_.blocks[b]);
       }
     std::map<std::pair<uint32_t, uint32_t>, int> links;
     for (const auto& [ends, seconds] : times) {
@@ -172,6 +187,34 @@ class BlockReader {
         for (const auto& [place, own] : handed)
           if (plan_.places[place].holds(rank)) bytes -= own;
       }
+  }
+
+  /// A block that runs once waits for those of its kind that write what it reads, or send it.
+  void add_once() {
+    const std::map<int, size_t> senders = senders_of_transfers();
+    std::map<size_t, int> numbers;              // by block of the Plan
+    std::map<uint32_t, std::set<int>> writers;  // by buffer
+    for (const OrderedBlock& turn : plan_.order) {
+      const auto b = static_cast<size_t>(turn.block);
+      const Block& block = plan_.blocks[b];
+      if (block.turn == Turn::MicroBatch) continue;
+      const int number = numbers[b] = static_cast<int>(made_.once.size());
+      made_.once_blocks.push_back(turn.block);
+      OnceBlock once = {ranks_of(block), time_of(block), block.turn == Turn::Behind, {}};
+      std::map<int, int64_t> waits;
+      for_each_step(block.steps, [&](const Step& step) {
+        if (const auto* recv = std::get_if<RecvStep>(&step.what))
+          if (const auto sender = numbers.find(senders.at(recv->transfer)); sender != numbers.end())
+            waits[sender->second] += nanoseconds(seconds_of_recv(step, block));
+        for (const Access& access : step.accesses)
+          for (const int writer : writers[access.buffer.index])
+            if (writer != number) waits.emplace(writer, 0);
+        for (const Access& access : step.accesses)
+          if (access.write) writers[access.buffer.index].insert(number);
+      });
+      for (const auto& [earlier, time] : waits) once.waits.push_back({earlier, time});
+      made_.once.push_back(std::move(once));
+    }
   }
 
   const Plan& plan_;

@@ -1,14 +1,16 @@
 // What the blocks of a pipeline take on the Plan's target, as a problem for the search of its order.
 #pragma once
 #include "passes/cost/cost_model.h"
-#include "passes/pipelining/staged_pipeline.h"
+#include "passes/pipelining/order_picture.h"
 
 namespace weftc {
 
 struct BlockCosts {
   StagedPipeline pipeline;  // of the blocks that run micro-batches: nanoseconds, and bytes that one hands to another
   std::vector<int> blocks;  // of the Plan, by block of the problem
-  std::vector<int64_t> others;  // by rank: bytes of everything else
+  std::vector<int64_t> others;   // by rank: bytes of everything else
+  std::vector<OnceBlock> once;   // of the blocks that run once, in the Plan's order
+  std::vector<int> once_blocks;  // of the Plan, by those
 };
 
 /// Each step takes what the model says, on the slowest rank of the block; transfers take theirs on a link for each two

@@ -81,12 +81,16 @@ int64_t length_of(const PipelineProblem& problem, const PipelineStarts& starts) 
   return length;
 }
 
+int64_t least_length(const PipelineProblem& problem, int micro_batches) {
+  return std::max(least_makespan(problem, micro_batches), least_makespan(reversed(problem), micro_batches));
+}
+
 Makespan find_makespan(const PipelineProblem& problem, const PeriodicSchedule& schedule, int micro_batches) {
   const PipelineProblem back = reversed(problem);
   Makespan best;
   best.starts = compacted(problem, schedule, micro_batches);
   best.length = length_of(problem, best.starts);
-  best.least = std::max(least_makespan(problem, micro_batches), least_makespan(back, micro_batches));
+  best.least = least_length(problem, micro_batches);
   const size_t width = width_for(problem, micro_batches);
   for (const bool is_back : {true, false})
     for (const FillPreference preference : {FillPreference::EarlyDevices, FillPreference::FewIdle}) {

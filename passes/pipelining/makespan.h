@@ -18,6 +18,9 @@ PipelineStarts compacted(const PipelineProblem& problem, const PeriodicSchedule&
 /// When the last block ends.
 int64_t length_of(const PipelineProblem& problem, const PipelineStarts& starts);
 
+/// No schedule of `micro_batches` is shorter, seen from either end.
+int64_t least_length(const PipelineProblem& problem, int micro_batches);
+
 /// The shortest of what is compacted and of what searches from either end find within the limits of memory.
 Makespan find_makespan(const PipelineProblem& problem, const PeriodicSchedule& schedule, int micro_batches);
 

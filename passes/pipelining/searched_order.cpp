@@ -35,18 +35,6 @@ bool is_better(const OrderTimes& times, const SearchedOrder& than) {
          *std::max_element(than.peaks.begin(), than.peaks.end());
 }
 
-/// The turns with those of transfers, each right behind what makes it.
-std::vector<PipelineTurn> with_transfer_turns(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns) {
-  std::vector<PipelineTurn> all;
-  for (const PipelineTurn& turn : turns) {
-    all.push_back(turn);
-    for (size_t t = 0; t < pipeline.transfers.size(); ++t)
-      if (pipeline.transfers[t].from == turn.block)
-        all.push_back({static_cast<int>(pipeline.problem.blocks.size() + t), turn.micro_batch});
-  }
-  return all;
-}
-
 void try_named_orders(const StagedPipeline& pipeline, const PipelineProblem& problem, int micro_batches,
                       SearchedOrder& best) {
   for (const PipelineOrder order : kPipelineOrders) {

@@ -105,6 +105,17 @@ OrderTimes times_of(const PipelineProblem& problem, const std::vector<PipelineTu
   return times;
 }
 
+std::vector<PipelineTurn> with_transfer_turns(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns) {
+  std::vector<PipelineTurn> all;
+  for (const PipelineTurn& turn : turns) {
+    all.push_back(turn);
+    for (size_t t = 0; t < pipeline.transfers.size(); ++t)
+      if (pipeline.transfers[t].from == turn.block)
+        all.push_back({static_cast<int>(pipeline.problem.blocks.size() + t), turn.micro_batch});
+  }
+  return all;
+}
+
 std::vector<PipelineTurn> turns_of(const PipelineProblem& problem, const PipelineStarts& starts) {
   std::vector<std::tuple<int64_t, int, size_t, int>> order;
   const std::vector<int> blocks = topological_order(problem);

@@ -57,6 +57,9 @@ struct PipelineTurn {
   bool operator==(const PipelineTurn&) const = default;
 };
 
+/// The turns of with_transfers(pipeline): those of a block's transfers right behind its own.
+std::vector<PipelineTurn> with_transfer_turns(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns);
+
 /// What follows from an order: each device runs its turns as listed, each as soon as the devices of its block are free
 /// and the blocks before it have ended.
 struct OrderTimes {

@@ -1,0 +1,97 @@
+// An order of a pipeline in time, as it is drawn: what each rank runs when, and what it holds. Predicted from the times
+// of blocks here; measured from a trace by the command line (cli/measured_order.h).
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "passes/pipelining/staged_pipeline.h"
+
+namespace weftc {
+
+/// What a block does. Once: in front of all micro-batches or behind them.
+enum class PicturePass { Forward, Backward, Weight, Once };
+constexpr PicturePass kPicturePasses[] = {PicturePass::Forward, PicturePass::Backward, PicturePass::Weight,
+                                          PicturePass::Once};
+/// As traces say it: "forward".
+std::string_view name_of(PicturePass pass);
+
+struct PictureBlock {
+  std::string name;
+  PicturePass pass = PicturePass::Forward;
+};
+
+/// One run of a block on a rank, in nanoseconds. Boxes of blocks that run once may lie before 0 and behind the length.
+struct PictureBox {
+  int block = 0, micro_batch = 0;
+  int64_t begin = 0, end = 0;
+  int64_t busy = 0;  // of that: a block may wait inside
+};
+
+/// From `at` on, a rank holds so many bytes of what blocks hand to each other.
+struct MemoryLevel {
+  int64_t at, bytes;
+};
+
+struct PictureLane {
+  std::vector<PictureBox> boxes;    // by time
+  std::vector<MemoryLevel> memory;  // by time; empty: unknown
+  int64_t peak = 0;                 // of `memory`
+  int64_t others = 0;               // bytes of everything else: weights, states, gradients
+  int64_t busy = 0;                 // with blocks of micro-batches, each moment once
+};
+
+/// One period: each block starts for as many micro-batches in [begin, begin + period), and does the same again until
+/// begin + times * period.
+struct Repetend {
+  int64_t begin = 0, period = 0;
+  int micro_batches = 1, times = 2;
+  int64_t end() const { return begin + times * period; }
+};
+
+struct OrderPicture {
+  std::vector<PictureBlock> blocks;
+  std::vector<PictureLane> lanes;  // by rank
+  int micro_batches = 1;
+  int64_t length = 0;                // from the first begin of any micro-batch, which is 0, to the last end
+  std::optional<int64_t> least;      // no order of these blocks is shorter, as far as is known
+  std::optional<Repetend> repetend;  // nothing where the order does not repeat itself
+  /// The warm-up ends when the order begins to repeat itself, else when every rank has begun; the drain begins when it
+  /// ends to, else when the first rank has done all it has.
+  int64_t warm_up_end = 0, drain_begin = 0;
+
+  /// The part of the length in which a rank runs no block of a micro-batch; the mean of those that run any.
+  double bubble() const;
+  double bubble_of(const PictureLane& lane) const;
+  /// That of an order as short as the bound.
+  double least_bubble() const;
+  int64_t first_begin() const, last_end() const;  // of all boxes
+};
+
+/// A block that runs once, on all of its devices at the same time.
+struct OnceBlock {
+  struct Wait {
+    int earlier;   // of these blocks; it is listed before the one that waits
+    int64_t time;  // from its end on: of a transfer
+  };
+  std::vector<int> devices;
+  int64_t time = 1;
+  bool is_behind = true;  // all micro-batches; else in front of them
+  std::vector<Wait> waits;
+};
+
+/// The picture of an order: each device runs its turns as listed, as soon as may be; transfers take their time and wait
+/// for their links. Blocks that run once are drawn as well, those in front right before the first micro-batch. `names`
+/// are those of the pipeline's blocks, then of those that run once; devices are ranks.
+OrderPicture picture_of(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns, int micro_batches,
+                        const std::vector<OnceBlock>& once, const std::vector<std::string>& names);
+
+/// Fills in where warm-up and drain are in a picture that does not repeat itself.
+void mark_ends(OrderPicture& picture);
+
+/// Where the starts of the blocks repeat themselves, with one to three micro-batches a period: the fewest with which
+/// they do, then most often.
+std::optional<Repetend> repetend_of(const PipelineProblem& problem, const PipelineStarts& starts);
+
+}  // namespace weftc

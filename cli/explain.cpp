@@ -9,6 +9,7 @@
 #include "cli/json.h"
 #include "cli/layers.h"
 #include "cli/memory_text.h"
+#include "cli/order_text.h"
 #include "cli/page.h"
 #include "cli/stored_weights.h"
 #include "cli/table.h"
@@ -105,7 +106,7 @@ std::vector<CollectiveRow> collective_rows(const Module& module) {
     const Mesh mesh = module.mesh(graph, op.place);
     const TensorType& from = graph.type(op.inputs[0]);
     const TensorType& to = graph.type(op.outputs[0]);
-    const Mesh source_mesh = module.mesh(graph, graph.producer_op(op.inputs[0]).place);
+    const Mesh source_mesh = module.mesh(graph, place_of(graph, op.inputs[0]));
     CollectiveRow row{op.name,
                       what_text(op, mesh),
                       layout_text(from.layout, source_mesh),
@@ -285,7 +286,23 @@ void print_places(const Plan& plan) {
   }
 }
 
-void print_text(const Module& scheduled, const Compilation& c, const std::string& why, const Timeline& timeline) {
+/// What is said of time.
+struct PredictedTimes {
+  Timeline timeline;
+  std::optional<OrderPicture> order;  // of a pipeline
+};
+
+std::string page_of(const PredictedTimes& prediction) {
+  std::vector<OrderChart> orders;
+  if (prediction.order)
+    orders.push_back({"Order of the pipeline",
+                      "Each block starts as soon as its ranks are free and what it reads has come.",
+                      *prediction.order});
+  return timeline_page(prediction.timeline, orders);
+}
+
+void print_text(const Module& scheduled, const Compilation& c, const std::string& why,
+                const PredictedTimes& prediction) {
   print_places(c.plan);
   if (c.plan.world > 1 || !scheduled.transforms.empty()) {
     print_collectives(collective_rows(scheduled));
@@ -302,7 +319,8 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
   std::printf("%s", memory_text(c.plan).c_str());
   if (c.recomputation) std::printf("%s", c.recomputation->text().c_str());
   print_states(c.plan);
-  std::printf("%s", timeline_text(timeline).c_str());
+  if (prediction.order) std::printf("%s", order_text(*prediction.order, "predicted").c_str());
+  std::printf("%s", timeline_text(prediction.timeline).c_str());
   TableRows remarks;
   for (const std::string& remark : remarks_of(c)) remarks.push_back({printable(remark)});
   if (!remarks.empty()) std::printf("choices and near misses:\n");
@@ -310,7 +328,8 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
     std::printf("  %s\n", (row[0] + (row.size() > 1 && !row[1].empty() ? " (" + row[1] + ")" : "")).c_str());
 }
 
-void print_json(const Module& scheduled, const Compilation& c, const std::string& why, const Timeline& timeline) {
+void print_json(const Module& scheduled, const Compilation& c, const std::string& why,
+                const PredictedTimes& prediction) {
   std::vector<std::string> values, collectives, kernels, streams, states;
   for (const StateSlot& state : c.plan.states)
     states.push_back(json_object({{"input", json_string(state.input)},
@@ -357,10 +376,11 @@ void print_json(const Module& scheduled, const Compilation& c, const std::string
   std::printf(
       " \"collectives\": %s,\n \"kernels\": %s,\n \"streams\": %s,\n \"memory\": %s,\n \"recompute\": %s,\n "
       "\"states\": %s,\n"
-      " \"timeline\": %s,\n \"remarks\": %s}\n",
+      " \"pipeline\": %s,\n \"timeline\": %s,\n \"remarks\": %s}\n",
       json_lines(collectives).c_str(), json_lines(kernels).c_str(), json_list(streams).c_str(),
       memory_json(c.plan).c_str(), c.recomputation ? c.recomputation->json().c_str() : "null",
-      json_lines(states).c_str(), timeline_json(timeline).c_str(), json_strings(remarks_of(c)).c_str());
+      json_lines(states).c_str(), prediction.order ? order_json(*prediction.order).c_str() : "null",
+      timeline_json(prediction.timeline).c_str(), json_strings(remarks_of(c)).c_str());
 }
 
 }  // namespace
@@ -380,13 +400,13 @@ int run_explain(const Options& options) {
   Diags whole;
   const std::unique_ptr<Compilation> compiled = compile_graph(options, whole, scheduled.get());
   if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
-  const Timeline timeline = predicted_timeline(*compiled, options);
+  const PredictedTimes prediction = {predicted_timeline(*compiled, options), predicted_order(*compiled, options)};
   const std::string why = why_bits_differ(scheduled->module, *compiled, options);
   if (options.json)
-    print_json(scheduled->module, *compiled, why, timeline);
+    print_json(scheduled->module, *compiled, why, prediction);
   else
-    print_text(scheduled->module, *compiled, why, timeline);
-  if (!options.page.empty()) write_page(options.page, timeline_page(timeline), whole);
+    print_text(scheduled->module, *compiled, why, prediction);
+  if (!options.page.empty()) write_page(options.page, page_of(prediction), whole);
   return finish(whole);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/timeline_text.h"
+#include "cli/order_text.h"
 #include "passes/cost/block_costs.h"
 #include "passes/pipelining/searched_order.h"
 #include "passes/plan/make_plan.h"
@@ -13,11 +13,7 @@ namespace weftc {
 
 namespace {
 
-std::string nanoseconds_text(double time) { return time_text(time * 1e-9); }
-
-std::string standing_of(int64_t value, int64_t least) {
-  return standing(value <= least, nanoseconds_text(static_cast<double>(least)));
-}
+std::string standing_of(int64_t value, int64_t least) { return standing(value <= least, nanoseconds_text(least)); }
 
 class OrderSearch {
  public:
@@ -74,16 +70,15 @@ class OrderSearch {
     const double busy = load * module_.pipeline->micro_batches / static_cast<double>(found.length);
     std::vector<std::string> facts;
     facts.push_back(format("period of {} micro-batch{}: {}, {}", periodic.copies, periodic.copies == 1 ? "" : "es",
-                           nanoseconds_text(static_cast<double>(periodic.period)),
-                           standing_of(periodic.period, periodic.least_period)));
+                           nanoseconds_text(periodic.period), standing_of(periodic.period, periodic.least_period)));
     facts.push_back(format("{} micro-batches: {}, {}; the busiest rank waits for {} %", module_.pipeline->micro_batches,
-                           nanoseconds_text(static_cast<double>(found.length)), standing_of(found.length, found.least),
+                           nanoseconds_text(found.length), standing_of(found.length, found.least),
                            std::lround(100 * (1 - busy))));
     if (found.named) facts.push_back(format("it is the order {}", name_of(*found.named)));
     std::string blocks = "predicted times:";
     for (size_t b = 0; b < costs.blocks.size(); ++b)
       blocks += (b == 0 ? " " : ", ") + name_of_block(costs, static_cast<int>(b)) + " " +
-                nanoseconds_text(static_cast<double>(costs.pipeline.problem.blocks[b].time));
+                nanoseconds_text(costs.pipeline.problem.blocks[b].time);
     facts.push_back(std::move(blocks));
     return facts;
   }

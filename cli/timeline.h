@@ -1,11 +1,16 @@
 // Timelines as the verbs make and write them.
 #pragma once
+#include <optional>
+
 #include "cli/compile.h"
 #include "cli/timeline_text.h"
+#include "passes/pipelining/order_picture.h"
 
 namespace weftc {
 
 /// The timeline of a compiled plan, with the ceilings of its target unless --ceiling replaces them.
 Timeline predicted_timeline(const Compilation& compilation, const Options& options);
+/// The order of its pipeline with the same ceilings; nothing where it has none.
+std::optional<OrderPicture> predicted_order(const Compilation& compilation, const Options& options);
 
 }  // namespace weftc

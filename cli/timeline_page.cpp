@@ -8,6 +8,7 @@
 
 #include "cli/layers.h"
 #include "cli/page.h"
+#include "cli/page_axis.h"
 #include "cli/table.h"
 #include "cli/timeline_text.h"
 
@@ -54,17 +55,19 @@ std::vector<std::string> step_names(const Timeline& timeline) {
 /// Computes the parameters of the template, list by list.
 class Page {
  public:
-  explicit Page(const Timeline& timeline) : line_(timeline), labels_(name_ends(step_names(timeline))) {}
+  Page(const Timeline& timeline, const std::vector<OrderChart>& orders)
+      : line_(timeline), orders_(orders), labels_(name_ends(step_names(timeline))) {}
 
   std::string run() {
     params_.set("title", html_text(line_.title)).set("source", html_text(line_.source));
+    add_orders();
     choose_lanes();
     add_cards();
     add_lanes();
     for (const char* list : {"ticks", "waits", "boxes", "ranks", "steps"}) params_.list(list);
     params_.set("has_critical", "").set("has_turns", "").set("has_links", "").set("work_title", "");
     if (has_time(line_)) {
-      add_ticks();
+      params_.list("ticks") = time_axis(line_.seconds);
       add_waits();
       add_boxes();
       add_ranks();
@@ -75,10 +78,10 @@ class Page {
   }
 
  private:
+  void add_orders();
   void choose_lanes();
   void add_cards();
   void add_lanes();
-  void add_ticks();
   void add_waits();
   void add_boxes();
   void add_ranks();
@@ -95,12 +98,21 @@ class Page {
   std::string x(double seconds) const { return fixed(100 * seconds / line_.seconds, "%.4f%%"); }
 
   const Timeline& line_;
+  const std::vector<OrderChart>& orders_;
   const std::vector<std::string> labels_;  // of steps: how boxes are named, where there is little room
   Params params_;
   std::vector<int> top_;  // of a lane, in pixels; -1: not shown
   std::vector<int> lanes_;
   std::string left_out_;
 };
+
+/// The order of the pipeline, in front of what its streams do.
+void Page::add_orders() {
+  std::vector<Params>& sections = params_.list("orders");
+  for (size_t i = 0; i < orders_.size(); ++i)
+    sections.emplace_back().set("section", order_section(orders_[i], static_cast<int>(i)));
+  params_.set("order_style", orders_.empty() ? "" : order_style());
+}
 
 /// Chooses the lanes to show: all on which something runs, or, where these are too many, those of one rank of
 /// each kind.
@@ -165,22 +177,6 @@ void Page::add_lanes() {
   params_.list("lanes"), params_.list("bands");
   params_.set("longest_name", longest + "MM");
   params_.set("height", std::to_string(y + 8)).set("height_px", format("{}px", y + 8));
-}
-
-/// Marks of the time axis at 1, 2 or 5 times a power of ten, about ten of them.
-void Page::add_ticks() {
-  std::vector<Params>& ticks = params_.list("ticks");
-  const double rough = line_.seconds / 10, power = std::pow(10, std::floor(std::log10(rough)));
-  const double unit = rough / power < 1.5   ? power
-                      : rough / power < 3.5 ? 2 * power
-                      : rough / power < 7.5 ? 5 * power
-                                            : 10 * power;
-  for (int i = 0; i * unit < line_.seconds * 0.97; ++i) {
-    Params tick;
-    tick.set("x", x(i * unit)).set("label", i == 0 ? "0" : time_text(i * unit));
-    tick.set("class", i % 4 == 0 ? "always" : i % 2 == 0 ? "half" : "full");
-    ticks.push_back(std::move(tick));
-  }
 }
 
 /// Draws a dashed line while a lane waits, and a line from the box of another lane for which it waited.
@@ -347,6 +343,8 @@ void Page::add_notes() {
 
 }  // namespace
 
-std::string timeline_page(const Timeline& timeline) { return Page(timeline).run(); }
+std::string timeline_page(const Timeline& timeline, const std::vector<OrderChart>& orders) {
+  return Page(timeline, orders).run();
+}
 
 }  // namespace weftc

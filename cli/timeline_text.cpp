@@ -195,7 +195,7 @@ std::string timeline_text(const Timeline& timeline) {
   return text + "  (# computes, = communicates, : less than half of the time)\n" + longest_text(timeline);
 }
 
-std::string timeline_json(const Timeline& timeline) {
+std::string timeline_json(const Timeline& timeline, const std::vector<std::pair<std::string, std::string>>& more) {
   const BusyTimes times = mean_times(busy_times(timeline));
   std::vector<std::string> steps;
   for (const StepTotal& total : step_totals(timeline)) {
@@ -205,12 +205,14 @@ std::string timeline_json(const Timeline& timeline) {
                                  {"runs", std::to_string(total.runs)},
                                  {"seconds", shortest(total.seconds)}}));
   }
-  return json_object({{"seconds", shortest(timeline.seconds)},
-                      {"computation", shortest(times.computation)},
-                      {"communication", shortest(times.communication)},
-                      {"either", shortest(times.both)},
-                      {"hidden", shortest(times.hidden())},
-                      {"steps", json_list(steps)}});
+  std::vector<std::pair<std::string, std::string>> fields = {{"seconds", shortest(timeline.seconds)},
+                                                             {"computation", shortest(times.computation)},
+                                                             {"communication", shortest(times.communication)},
+                                                             {"either", shortest(times.both)},
+                                                             {"hidden", shortest(times.hidden())},
+                                                             {"steps", json_list(steps)}};
+  fields.insert(fields.end(), more.begin(), more.end());
+  return json_object(fields);
 }
 
 }  // namespace weftc

@@ -1,6 +1,7 @@
 // A timeline for people: what every stream does when, which steps take longest, what is hidden. And as JSON.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "passes/cost/timeline.h"
@@ -42,7 +43,7 @@ std::string ranks_text(const std::vector<int>& ranks);
 std::string summary_text(const Timeline& timeline);
 /// For a terminal of 100 columns.
 std::string timeline_text(const Timeline& timeline);
-/// The figures of summary_text and of every step.
-std::string timeline_json(const Timeline& timeline);
+/// The figures of summary_text and of every step, and further fields that are JSON text already.
+std::string timeline_json(const Timeline& timeline, const std::vector<std::pair<std::string, std::string>>& more = {});
 
 }  // namespace weftc

@@ -11,6 +11,7 @@ import shutil
 import harness
 import numpy
 from PIL import Image
+from stages_model import PIPELINE, PIPELINE_MODEL
 
 FOLDER = harness.scratch("pages")
 MODEL = harness.ROOT / "samples" / "mlp" / "mlp.onnxtxt"
@@ -135,6 +136,25 @@ def check_overlaps_are_found(page):
     harness.check("crowded/texts", overlaps(crowded, 500)[1] != "", "no overlap is found")
 
 
+def check_order(folder):
+    """The order of a pipeline: lanes with three colours of passes, each with memory below it."""
+    page = folder / "order.html"
+    (folder / "stages.onnxtxt").write_text(PIPELINE_MODEL)
+    (folder / "stages.yaml").write_text(PIPELINE)
+    result = harness.weft("explain", folder / "stages.onnxtxt", "--schedule", folder / "stages.yaml", "--page", page)
+    picture = screenshot(page) if harness.check("order/explain", result[0] == 0, result[2][-300:]) else None
+    if picture is None:
+        return
+    text = page.read_text()
+    rows = {kind: pixels(picture, text[text.index("--forward") :], kind) > 20 for kind in ("forward", "backward", "weight", "held")}
+    for kind in ("forward", "backward", "weight", "held"):
+        # A lane begins where the row above has none of its colour; the key above the chart is too narrow to count.
+        begins = int((rows[kind][1:] & ~rows[kind][:-1]).sum())
+        wanted = 2 if kind == "weight" else 3  # the first stage makes gradients of weights only
+        harness.check(f"order/{kind}", begins >= wanted, f"{begins} lanes")
+    check_widths(page)
+
+
 PREDICTED, MEASURED = FOLDER / "predicted.html", FOLDER / "measured.html"
 PROGRAM, TRACE = FOLDER / "mlp", FOLDER / "trace.json"
 MEASURE = (
@@ -165,6 +185,7 @@ harness.need_weft()
 if not BROWSER:
     harness.skipped("pages", f"no browser: none of {', '.join(NAMES)}")
 else:
+    check_order(FOLDER)
     pages = make_pages()
     for each in pages:
         check_page(each, measure_again if each == MEASURED else None)

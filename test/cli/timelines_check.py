@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 import harness
+from stages_model import PIPELINE, PIPELINE_MODEL
 
 FOLDER = harness.scratch("timelines")
 MODEL = harness.ROOT / "samples" / "mlp" / "mlp.onnxtxt"
@@ -69,6 +70,37 @@ def check_json():
         expect(f"ceiling/link{value}", harness.weft("explain", MODEL, "--ceiling", f"link{value}"), 2, "link=NUMBER")
     expect("ceiling/chunked=2", harness.weft("explain", MODEL, "--ceiling", "chunked=2"), 2, "chunked=NUMBER")
     expect("page/no-file", harness.weft("explain", MODEL, "--page", FOLDER), 6, "[page-unwritable]")
+
+
+def check_pipeline():
+    """The order of a training's pipeline: a line for each rank, the same as JSON and in the page."""
+    model, schedule, page = FOLDER / "stages.onnxtxt", FOLDER / "stages.yaml", FOLDER / "stages.html"
+    model.write_text(PIPELINE_MODEL)
+    schedule.write_text(PIPELINE)
+    # So that blocks take about as long as each other.
+    result = harness.weft("explain", model, "--schedule", schedule, "--page", page, "--ceiling", "latency=0", "--ceiling", "step=1e-6")
+    if not expect("pipeline/text", result, 0, "order of 6 micro-batches on 3 ranks, predicted", "; no order is shorter"):
+        return
+    lines = result[1][result[1].index("order of 6 micro-batches") : result[1].index("timeline, ")].splitlines()
+    lanes = [line for line in lines if line.startswith("  rank ")]
+    harness.check("pipeline/width", all(len(line) <= 100 for line in lines), max(lines, key=len))
+    turns = [lane.split("  ")[2] for lane in lanes]
+    marks = [re.sub(f"[^{kind}]", "", turns[1]) for kind in ("0-9", "A-Z", "a-z")] if len(turns) == 3 else turns
+    harness.check("pipeline/lanes", marks == ["012345", "ABCDEF", "abcdef"], lines)
+    status, out, err = harness.weft("explain", model, "--schedule", schedule, "--json")
+    said = json.loads(out)["pipeline"] if status == 0 else {}
+    ranks = said.get("ranks", [])
+    harness.check("pipeline/json", len(ranks) == 3 and all(rank["peak"] > 0 for rank in ranks), f"exit {status}: {said} {err[-200:]}")
+    harness.check("pipeline/json/bubble", 0 < said["bubble"] < 1 and said["least_seconds"] <= said["seconds"], said)
+    tree = page_of("pipeline/page", page)
+    said = [text for text in tips(tree) if ", micro-batch " in text.splitlines()[0]] if tree is not None else []
+    harness.check("pipeline/page/turns", len(said) == (3 + 3 + 2) * 6, len(said))  # the first stage makes gradients of weights only
+    wanted = [text for text in said if text.startswith("b_weight, micro-batch 5\nrank 1: ") and " from " in text and " to " in text]
+    harness.check("pipeline/page/tip", len(wanted) == 1, said[:3])
+    schedule.write_text(PIPELINE.replace("pipeline:", "mesh: {dp: 2}\nshard: {x: {dp: 0}, target: {dp: 0}}\npipeline:"))
+    expect("pipeline/of-slices", harness.weft("explain", model, "--schedule", schedule), 0, "order of 6 micro-batches on 6 ranks", "rank 5")
+    status, out, _ = harness.weft("explain", MODEL, *OVERLAP, "--json")
+    harness.check("pipeline/none", status == 0 and json.loads(out)["pipeline"] is None, out[-300:])
 
 
 def check_hostile_names():
@@ -140,6 +172,7 @@ def check_bad_traces():
 harness.need_weft()
 check_predicted()
 check_json()
+check_pipeline()
 check_hostile_names()
 check_measured()
 check_bad_traces()

@@ -176,8 +176,8 @@ void add_tune_flags(CLI::App& verb, FlagTexts& given, Options& options) {
       ->capture_default_str();
 }
 
-void add_explain_flags(CLI::App& verb, FlagTexts& given, Options& options) {
-  verb.add_flag("--names", options.names, "lists every name that a schedule can select");
+void add_prediction_flags(CLI::App& verb, FlagTexts& given, Options& options) {
+  verb.add_option("--page", options.page, "writes the timeline as a page for a browser")->type_name("FILE.html");
   add_list(verb, "--ceiling", given.ceilings, "NAME=X",
            "replaces what the prediction takes for the target: " + join(ceiling_names(), ", "));
 }
@@ -186,6 +186,10 @@ void add_trace_flags(CLI::App& verb, Options& options) {
   verb.add_option("FILE", options.traces, "what executables wrote with --trace: all ranks of one run")
       ->required()
       ->type_name("");
+  verb.add_option(
+          "--model", options.model,
+          "what was run, with its --schedule: shows the predicted order of the pipeline beside the measured one")
+      ->type_name("MODEL");
   verb.add_option("--iteration", options.iteration, "a number from 0 on, median, or all")
       ->check([](const std::string& text) {
         const bool digits = text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
@@ -219,8 +223,10 @@ void add_solve_flags(CLI::App& verb, Options& options) {
 /// All flags of one verb, by its groups.
 void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& options) {
   const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
-  if (takes(Verb::kModel)) {
+  if (takes(Verb::kModel))
     app.add_option("MODEL", options.model, ".onnx, or .onnxtxt (ONNX text syntax)")->required()->type_name("");
+  if (takes(Verb::kTrace)) add_trace_flags(app, options);
+  if (takes(Verb::kModel | Verb::kTrace)) {
     add_model_flags(app, given);
     add_list(app, "--schedule", options.schedules, "FILE", "YAML; without it, one rank");
     add_list(app, "--mesh", given.mesh, "AXIS=N", "gives an axis of the schedule's mesh another size");
@@ -236,23 +242,22 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
     app.add_flag("--average", options.averages, "the moving averages of parameters, which `average:` keeps");
     app.add_option("-o", options.output, "the model with the trained parameters")->required()->type_name("FILE.onnx");
   }
-  if (takes(Verb::kModel | Verb::kTarget)) add_target_flags(app, given, options);
-  if (takes(Verb::kModel)) app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
+  if (takes(Verb::kModel | Verb::kTarget | Verb::kTrace)) add_target_flags(app, given, options);
+  if (takes(Verb::kModel | Verb::kTrace))
+    app.add_flag("--quiet", options.quiet, "no lines of progress on standard error");
   if (takes(Verb::kBuild)) add_build_flags(app, given, options);
   if (takes(Verb::kJson)) app.add_flag("--json", options.json, "prints JSON");
   if (takes(Verb::kInspect))
     app.add_flag("--requirements", options.requirements,
                  "prints what requests must be like: open lengths, their bounds, and what nodes demand of them");
-  if (takes(Verb::kExplain)) add_explain_flags(app, given, options);
-  if (takes(Verb::kTrace)) add_trace_flags(app, options);
+  if (takes(Verb::kExplain)) app.add_flag("--names", options.names, "lists every name that a schedule can select");
+  if (takes(Verb::kExplain | Verb::kTrace)) add_prediction_flags(app, given, options);
   if (takes(Verb::kLog)) {
     app.add_option("FILE", options.logs, "what trainings wrote with --log, of one run each")->required()->type_name("");
     app.add_option("--page", options.page, "writes a chart of each figure as a page for a browser")
         ->type_name("FILE.html");
   }
   if (takes(Verb::kSolve)) add_solve_flags(app, options);
-  if (takes(Verb::kExplain | Verb::kTrace))
-    app.add_option("--page", options.page, "writes the timeline as a page for a browser")->type_name("FILE.html");
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
   if (takes(Verb::kTune)) add_tune_flags(app, given, options);
   if (takes(Verb::kVerify | Verb::kTune))

@@ -18,8 +18,8 @@ constexpr int kMostRanks = 1 << 16, kMostStreams = 1 << 10, kMostIterations = 1 
 
 /// One entry of "traceEvents".
 struct Entry {
-  std::string phase, name, category, nodes, transform, meant;
-  int rank = -1, stream = -1, iteration = -1, index = 0;
+  std::string phase, name, category, nodes, transform, meant, block, pass;
+  int rank = -1, stream = -1, iteration = -1, index = 0, micro_batch = 0;
   double begin = 0, length = -1, waited = 0;  // microseconds
 };
 
@@ -55,12 +55,14 @@ class TraceReader {
   struct Run {
     TimelineBox box;
     int iteration;
+    Trace::Turn turn;
   };
 
   std::string take(const JsonItem& item);
   std::string add(const Entry& entry);
   int lane(int rank, int stream);
   int step(const Entry& entry);
+  int block(const Entry& entry);
   void order_lanes();
   void drop_outer();
 
@@ -69,6 +71,8 @@ class TraceReader {
   std::vector<Run> runs_;
   std::map<std::pair<int, int>, int> lanes_;  // by rank and stream
   std::map<std::tuple<std::string, std::string, bool>, int> steps_;
+  std::map<std::string, int> blocks_;  // by name
+  std::vector<PictureBlock> all_blocks_;
   std::vector<std::string> files_;
   std::map<int, size_t> file_of_rank_;  // its number in files_
 };
@@ -88,6 +92,21 @@ int TraceReader::step(const Entry& e) {
   return at->second;
 }
 
+/// The pass of that name.
+std::optional<PicturePass> pass_named(const std::string& name) {
+  for (const PicturePass pass : kPicturePasses)
+    if (name_of(pass) == name) return pass;
+  return {};
+}
+
+/// The block of that name, made on first sight; -1 where the entry is of none.
+int TraceReader::block(const Entry& e) {
+  if (e.block.empty()) return -1;
+  const auto [at, is_new] = blocks_.insert({e.block, static_cast<int>(all_blocks_.size())});
+  if (is_new) all_blocks_.push_back({e.block, *pass_named(e.pass)});
+  return at->second;
+}
+
 /// Why the entry is refused, or "".
 std::string TraceReader::take(const JsonItem& item) {
   Entry e;
@@ -96,6 +115,7 @@ std::string TraceReader::take(const JsonItem& item) {
   whole.take("tid", 0, kMostStreams, e.stream);
   whole.take("args.iteration", 0, kMostIterations, e.iteration);
   whole.take("args.index", std::numeric_limits<int>::min(), std::numeric_limits<int>::max(), e.index);
+  whole.take("args.micro_batch", 0, kMostIterations, e.micro_batch);
   if (!whole.why().empty()) return whole.why();
   e.phase = item.string("ph");
   e.name = item.string("name");
@@ -103,6 +123,8 @@ std::string TraceReader::take(const JsonItem& item) {
   e.nodes = item.string("args.nodes");
   e.transform = item.string("args.transform");
   e.meant = item.string("args.name");
+  e.block = item.string("args.block");
+  e.pass = item.string("args.pass");
   e.begin = item.number("ts", 0);
   e.length = item.number("dur", -1);
   e.waited = item.number("args.waited", 0);
@@ -119,6 +141,7 @@ std::string TraceReader::add(const Entry& e) {
            "this version";
   if (e.iteration < 0) return "this event lacks its 'iteration'";
   if (e.waited < 0 || e.waited > e.length) return "this event waited longer than it ran";
+  if (!e.block.empty() && !pass_named(e.pass)) return "this event says no 'pass' of its 'block' that there is";
   const size_t before = file_of_rank_.insert({e.rank, files_.size()}).first->second;
   if (before != files_.size()) return format("rank {} is also in {}", e.rank, files_[before]);
   Run run;
@@ -129,6 +152,7 @@ std::string TraceReader::add(const Entry& e) {
   run.box.end = (e.begin + e.length) * 1e-6;
   if (e.index != 0) run.box.at = format("index {}", e.index);
   run.iteration = e.iteration;
+  run.turn = {block(e), e.micro_batch};
   runs_.push_back(std::move(run));
   return "";
 }
@@ -187,9 +211,11 @@ Trace TraceReader::finish() {
     span = {std::min(span.begin, box.ready), std::max(span.end, box.end)};
     line_.seconds = std::max(line_.seconds, box.end);
     trace.of_box.push_back(run.iteration);
+    trace.turns.push_back(run.turn);
     line_.boxes.push_back(std::move(box));
   }
   trace.all = std::move(line_);
+  trace.blocks = std::move(all_blocks_);
   return trace;
 }
 

@@ -7,6 +7,7 @@
 
 #include "ir/base/diag.h"
 #include "passes/cost/timeline.h"
+#include "passes/pipelining/order_picture.h"
 
 namespace weftc {
 
@@ -15,8 +16,15 @@ struct Trace {
   struct Span {
     double begin, end;  // the first begin and the last end of any step
   };
+  /// Of which block of a pipeline a step is, and for which micro-batch.
+  struct Turn {
+    int block = -1;  // -1: there is no pipeline
+    int micro_batch = 0;
+  };
   Timeline all;             // every iteration, one behind the other; seconds from the first begin on
   std::vector<int> of_box;  // the iteration of each box
+  std::vector<Turn> turns;  // of each box
+  std::vector<PictureBlock> blocks;
   std::map<int, Span> iterations;
 };
 

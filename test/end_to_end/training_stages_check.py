@@ -2,6 +2,7 @@
 """Trainings in stages: every order takes the steps of one rank, goes on from its checkpoint, and evaluates as it does. Some
 by default, all in `full`."""
 
+import json
 import re
 
 import harness
@@ -78,6 +79,36 @@ def check_search(folder):
         harness.check("search/and is enough", status == 0, f"exit {status}: {err[-300:]}")
 
 
+def check_trace(folder, name, blocks):
+    """What ran beside what is predicted: every step says its block, and the trace is of no other schedule."""
+    trace, page, model = folder / f"{name}.trace.json", folder / f"{name}.html", folder / "net.onnxtxt"
+    status, _, err = train(folder, folder / name, "--steps", 5, "--trace", trace)
+    if not harness.check(f"trace/{name}: runs", status == 0, err[-300:]):
+        return
+    steps = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    found = {(step["args"].get("block"), step["args"].get("pass")) for step in steps}
+    harness.check(f"trace/{name}: blocks", found >= blocks and all(block for block, _ in found), found)
+    batches = {step["args"]["micro_batch"] for step in steps if step["args"].get("pass") == "weight"}
+    harness.check(f"trace/{name}: micro-batches", batches == set(range(4)), batches)
+    command = ["trace", trace, "--model", model, "--schedule"]
+    status, out, err = harness.weft(*command, folder / f"{name}.yaml", "--quiet", "--json")
+    if not harness.check(f"trace/{name}: beside the prediction", status == 0, err[-300:]):
+        return
+    said = json.loads(out)["pipeline"]
+    _, explained, _ = harness.weft("explain", model, "--schedule", folder / f"{name}.yaml", "--quiet", "--json")
+    harness.check(f"trace/{name}: predicted", said["predicted"] == json.loads(explained)["pipeline"], said["predicted"])
+    ranks = said["measured"]["ranks"]
+    mean = sum(rank["busy"] for rank in ranks) / len(ranks) / said["measured"]["seconds"]
+    harness.check(f"trace/{name}: bubble", 0 < said["bubble"] < 1 and abs(said["measured"]["bubble"] + mean - 1) < 1e-9, said)
+    status, out, err = harness.weft(*command, folder / f"{name}.yaml", "--quiet", "--page", page)
+    text = f"bubble {round(100 * said['bubble'])} % in the median of all iterations, predicted {round(100 * said['predicted']['bubble'])} %"
+    boxes = len(re.findall('<rect class="turn ', page.read_text())) if page.is_file() else 0
+    harness.check(f"trace/{name}: said", status == 0 and text in out and text in page.read_text(), err[-300:] or out[:2000])
+    harness.check(f"trace/{name}: drawn twice", boxes > 2 * 2 * 4 * 2, boxes)
+    status, _, err = harness.weft(*command, folder / "cut_by_time.yaml", "--quiet")
+    harness.check(f"trace/{name}: of another schedule", status == 1 and "this is no trace of the pipeline" in err and "[trace-order]" in err, err[-300:])
+
+
 def check_same(folder, name, head, train_text):
     """In stages as on one rank, what the losses of the other cases do not say."""
     found = []
@@ -100,6 +131,7 @@ def main():
         return
     for name in STAGES if harness.FULL else USUAL:
         check_split(folder, name.replace("-", "_"), STAGES[name], wanted)
+    check_trace(folder, "zb_h1", {("front_forward", "forward"), ("front_backward", "backward"), ("back_weight", "weight"), ("back_update", "once")})
     check_search(folder)
     check_split(folder, "computed_again", STAGES["1f1b"], wanted, "  recompute: all\n")
     check_same(folder, "scaled_loss", "precision: fp16\n", TRAIN)

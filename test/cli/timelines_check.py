@@ -103,6 +103,22 @@ def check_pipeline():
     harness.check("pipeline/none", status == 0 and json.loads(out)["pipeline"] is None, out[-300:])
 
 
+def check_sample_pipelines():
+    """The samples' pipelines, of an inference and of trainings, for a small model."""
+    flags = ["--layers", "4", "--width", "64", "--heads", "4", "--vocab", "503", "--context", "64"]
+    model = harness.make_gpt2(FOLDER / "gpt2.onnx", *flags)
+    sizes = ["--dim", "batch=2", "--dim", "seq=16"]
+    for schedule, dims, ranks, wanted in (
+        ("gpt2/pipeline2", sizes, 2, ["2 micro-batches on 2 ranks", "(0- 1-: forward passes of micro-batches 0, 1)"]),
+        ("training/gpt2_pp2", [], 2, ["4 micro-batches on 2 ranks", "; A= B=: backward; #: once)"]),
+        ("training/gpt2_dp2_tp2_pp2", [], 8, ["2 micro-batches on 8 ranks", "; A= B=: backward; a~ b~: of weights; #: once)"]),
+    ):
+        result = harness.weft("explain", model, "--schedule", harness.ROOT / "samples" / f"{schedule}.yaml", *dims, "--quiet")
+        if expect(f"sample/{schedule}", result, 0, "predicted\n", *wanted):
+            lanes = re.findall(r"^  rank \d+ +[0#.][-0-9A-Za-z=~#.]{60,}  +\d+ %  .*(?:KiB|MiB)$", result[1], re.MULTILINE)
+            harness.check(f"sample/{schedule}/lanes", len(lanes) == ranks, lanes)
+
+
 def check_hostile_names():
     """Names reach the page from the model; nothing there ends an element or begins another."""
     nodes = [helper.make_node("Exp", ["x"], ["h" + HOSTILE], name="n" + HOSTILE), helper.make_node("Neg", ["h" + HOSTILE], ["y"])]
@@ -173,6 +189,8 @@ harness.need_weft()
 check_predicted()
 check_json()
 check_pipeline()
+if harness.FULL:
+    check_sample_pipelines()
 check_hostile_names()
 check_measured()
 check_bad_traces()

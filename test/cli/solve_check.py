@@ -10,6 +10,7 @@ import json
 import random
 
 import harness
+from pipeline_schedules import faults
 
 FOLDER = harness.scratch("solve")
 CORPUS = harness.corpus_folder() / "pipeline_cases.json"
@@ -31,43 +32,6 @@ def solve(cases, *flags, timeout=600):
     if status != 0:
         raise RuntimeError(f"exit {status}: {err[-500:]}")
     return {row["name"]: row for row in json.loads(out)}
-
-
-def limits_of(case):
-    limit = case.get("memory_limit")
-    return limit if isinstance(limit, list) else [limit] * case["num_devices"]
-
-
-def fault_of(case, starts):
-    """What is wrong with a schedule: starts of each micro-batch's blocks."""
-    place = {block["id"]: at for at, block in enumerate(case["blocks"])}
-    for times in starts:
-        for at, block in enumerate(case["blocks"]):
-            for before in block["deps"]:
-                if times[place[before]] + case["blocks"][place[before]]["time"] > times[at]:
-                    return f"block {block['id']} starts before block {before} has ended"
-    for device, limit in enumerate(limits_of(case)):
-        runs = sorted((times[at], block["time"], block["memory"]) for times in starts for at, block in enumerate(case["blocks"])
-                      if device in block["devices"])
-        if any(a[0] + a[1] > b[0] for a, b in itertools.pairwise(runs)):
-            return f"blocks overlap on device {device}"
-        peak = max(itertools.accumulate(run[2] for run in runs), default=0)
-        if limit is not None and peak > limit:
-            return f"device {device} holds {peak}, over {limit}"
-    return ""
-
-
-def faults(case, row):
-    """The periodic schedule over 40 micro-batches, and each makespan's."""
-    copies = row["micro_batches_per_period"]
-    starts = [[at + m // copies * row["period_length"] for at in row["starts_in_period"][m % copies]] for m in range(40)]
-    found = [fault_of(case, starts)]
-    for count, filled in row["starts"].items():
-        found.append(fault_of(case, filled))
-        length = max(at + block["time"] for times in filled for at, block in zip(times, case["blocks"]))
-        if length != row["makespan"][count] or len(filled) != int(count):
-            found.append(f"{len(filled)} micro-batches end at {length}, not at {row['makespan'][count]}")
-    return "; ".join(text for text in found if text)
 
 
 def print_row(case, row):

@@ -2,7 +2,7 @@
 own.
 
 The environment has what a file of requirements beside the script names, lies in build/ and is made when it is first asked
-for; that takes gigabytes, hence only `full` asks.
+for; that takes gigabytes, hence only `full` asks, and what else runs uses what is there.
 """
 
 import concurrent.futures
@@ -14,12 +14,14 @@ import harness
 INSTALL_SECONDS, EXPORT_SECONDS = 1800, 1800
 
 
-def interpreter(requirements, name):
-    """The environment's Python and "", or None and why there is none."""
+def interpreter(requirements, name, installs=True):
+    """The environment's Python and "", or None and why there is none; `installs` says whether it may be made."""
     place, wanted = harness.ROOT / "build" / name, requirements.read_text()
     installed = place / "installed"
     with harness.locked(harness.ROOT / "build" / f"{name}.lock"):
         if not installed.exists() or installed.read_text() != wanted:
+            if not installs:
+                return None, f"{requirements.relative_to(harness.ROOT)} is not installed, which the full set does"
             shutil.rmtree(place, ignore_errors=True)
             install = [place / "bin" / "pip", "install", "-q", "--disable-pip-version-check", "-r", requirements]
             for command in ([sys.executable, "-m", "venv", place], install):

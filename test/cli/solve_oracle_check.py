@@ -21,7 +21,7 @@ FOLDER = harness.scratch("solve_oracle")
 ORACLE = pathlib.Path(__file__).with_name("solve_oracle")
 SEED = sys.argv[1] if len(sys.argv) > 1 else "1"
 # Micro-batches in a period, the most blocks, problems.
-DRAWN = [(1, 10, 740), (2, 7, 160), (3, 6, 100)] if harness.FULL else [(1, 7, 20), (2, 5, 6), (3, 4, 4)]
+DRAWN = [(1, 10, 740), (2, 7, 160), (3, 5, 100)] if harness.FULL else [(1, 7, 20), (2, 5, 6), (3, 4, 4)]
 DROPPED = ("memory", "order", "exclusion", "circle")
 MICRO_BATCHES = 12
 LEAST_PROVED = 0.99  # of the values that weft prints

@@ -4,10 +4,11 @@ What a block takes on a device, blocks behind it give back there: `weft solve` r
 a periodic schedule be filled and drained without more memory (oracle.py relies on that too).
 """
 
+import itertools
 import random
 
 LEAST_BLOCKS = 4
-MOST_DEVICES = 5
+DEVICES = (2, 3, 4, 5)
 LONGEST = 6
 
 
@@ -16,6 +17,7 @@ class Builder:
 
     def __init__(self, draw, devices):
         self.draw, self.devices, self.blocks = draw, devices, []
+        self.spread = draw.choice((0, 0.1, 0.4))  # how many of the blocks are on several devices
 
     def add(self, devices, deps, memory=0):
         """The new block's id."""
@@ -31,8 +33,8 @@ class Builder:
 
     def some_devices(self):
         """One device, sometimes several: any sets, so that they overlap in part."""
-        count = 1 if self.draw.random() < 0.65 else self.draw.randint(2, self.devices)
-        return self.draw.sample(range(self.devices), min(count, self.devices))
+        count = self.draw.randint(2, self.devices) if self.draw.random() < self.spread else 1
+        return self.draw.sample(range(self.devices), count)
 
     def amount(self):
         return self.draw.choice((0, 1, 1, 1, 2, 3))
@@ -129,19 +131,22 @@ FAMILIES = {"chain": chain, "split": split, "towers": towers, "parts": parts, "g
 LIMITS = ("none", "loose", "tight", "own")
 
 
-def taken(case):
-    """What one micro-batch takes on each device if it gives nothing back."""
-    return [sum(max(block["memory"], 0) for block in case["blocks"] if device in block["devices"]) for device in range(case["num_devices"])]
+def peaks_of(case):
+    """What each device holds at most while the blocks of one micro-batch run one behind the other."""
+    peaks = []
+    for device in range(case["num_devices"]):
+        peaks.append(max(itertools.accumulate(block["memory"] for block in case["blocks"] if device in block["devices"]), default=0))
+    return peaks
 
 
 def limit_of(draw, kind, case):
-    """Limits by kind: tight ones change the period, and are sometimes below what a single micro-batch needs."""
-    most = max(max(taken(case)), 1)
+    """Limits by kind: tight ones mostly make the period longer, and are sometimes below what a single micro-batch needs."""
+    peaks = peaks_of(case)
     if kind == "loose":
-        return draw.randint(2 * most, 4 * most)
+        return draw.randint(2, 4) * max(*peaks, 1)
     if kind == "tight":
-        return draw.randint((most + 1) // 2, most + 1)
-    return [draw.randint(all_of_it * 2 // 3, all_of_it * 2) for all_of_it in taken(case)]
+        return max(max(peaks) + draw.choice((-1, 0, 0, 0, 1, 1)), 0)
+    return [max(draw.choice((peak, peak, peak + 1, 2 * peak, max(peaks) - 1)), 0) for peak in peaks]
 
 
 def problem(seed, copies, number, most_blocks):
@@ -149,7 +154,7 @@ def problem(seed, copies, number, most_blocks):
     family, limits = list(FAMILIES)[number % len(FAMILIES)], LIMITS[number % len(LIMITS)]
     name = f"{family}-{limits}-{copies}-{seed}.{number}"
     draw = random.Random(name)
-    build = Builder(draw, draw.randint(2, MOST_DEVICES))
+    build = Builder(draw, draw.choice(DEVICES))
     FAMILIES[family](build, draw.randint(LEAST_BLOCKS, most_blocks))
     case = {"name": name, "num_devices": build.devices, "blocks": build.blocks}
     if limits != "none":

@@ -24,6 +24,7 @@ struct Compilation {
   // Of what the schedule lets be searched.
   std::optional<FoundOrder> order = {};
   std::optional<RecomputeSearch> recomputation = {};
+  std::string measured = {};  // times of --profile, where the order is not searched
 };
 
 /// A variant of the executable, and its compilation.

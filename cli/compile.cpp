@@ -9,8 +9,10 @@
 #include "cli/build.h"
 #include "cli/build_report.h"
 #include "cli/commands.h"
+#include "cli/measured_times.h"
 #include "cli/pass_output.h"
 #include "cli/process.h"
+#include "cli/profile_file.h"
 #include "cli/transport.h"
 #include "frontend/onnx_reader.h"
 #include "frontend/schedule_reader.h"
@@ -126,12 +128,15 @@ Options options_of_search(const Options& options) {
   return quiet;
 }
 
-/// In the order of the pipeline that is found for the times of a first plan.
+/// In the order of the pipeline that is found for the times of a first plan, or for those of --profile.
 std::unique_ptr<Compilation> compile_in_found_order(Schedule schedule, const Options& options, Diags& diags) {
+  std::optional<Profile> profile;
+  if (!options.profile.empty() && !(profile = read_profile(options.profile, diags))) return nullptr;
   const std::unique_ptr<Compilation> first = compile_as_given(schedule, options_of_search(options), diags);
   if (!first) return nullptr;
   const Stopwatch watch;
-  std::optional<FoundOrder> order = search_order(first->module, first->schedule, first->target, diags);
+  std::optional<FoundOrder> order =
+      search_order(first->module, first->schedule, first->target, profile ? &*profile : nullptr, diags);
   if (!order) return nullptr;
   progress(options, "search of the order", watch.seconds());
   take_order(schedule, *order);
@@ -363,6 +368,7 @@ int run_compile(const Options& options) {
   CompiledVariants variants = compile_variants(options, diags);
   if (variants.empty() || variants.front().compilation->passes.stopped) return finish(diags);
   if (!check_variants(variants, options, diags)) return finish(diags);
+  warn_of_unused_profile(*variants.front().compilation, options, diags);
   const int code = compile_program(variants, options, diags);
   if (code == 0) report_build(variants, options, watch.seconds(), diags);
   const int reported = finish(diags);

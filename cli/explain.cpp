@@ -8,6 +8,7 @@
 #include "cli/compile.h"
 #include "cli/json.h"
 #include "cli/layers.h"
+#include "cli/measured_times.h"
 #include "cli/memory_text.h"
 #include "cli/order_text.h"
 #include "cli/page.h"
@@ -253,6 +254,7 @@ void print_streams(const Plan& plan) {
 
 /// The table replays what was found.
 void print_found_order(const Compilation& c) {
+  if (!c.measured.empty()) std::printf("%s\n", printable(c.measured).c_str());
   if (!c.order) return;
   std::printf("searched order: %s\n", c.order->facts.front().c_str());
   for (size_t f = 1; f < c.order->facts.size(); ++f) std::printf("  %s\n", printable(c.order->facts[f]).c_str());
@@ -400,6 +402,7 @@ int run_explain(const Options& options) {
   Diags whole;
   const std::unique_ptr<Compilation> compiled = compile_graph(options, whole, scheduled.get());
   if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
+  if (!add_measured_times(*compiled, options, whole)) return finish(whole);
   const PredictedTimes prediction = {predicted_timeline(*compiled, options), predicted_order(*compiled, options)};
   const std::string why = why_bits_differ(scheduled->module, *compiled, options);
   if (options.json)

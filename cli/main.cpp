@@ -25,6 +25,8 @@ constexpr Verb kVerbs[] = {
     {"export", "writes a trained model as ONNX", Verb::kExport, weftc::run_export},
     {"tune", "tries transforms and strategies of kernels, writes the fastest schedule", Verb::kModel | Verb::kTune,
      weftc::run_tune},
+    {"profile", "measures what each block of a pipeline takes on this machine", Verb::kModel | Verb::kProfile,
+     weftc::run_profile},
     {"solve", "finds the shortest periods of pipelines, with the least memory", Verb::kSolve | Verb::kJson,
      weftc::run_solve},
     {"verify-many", "the same of a list of cases", Verb::kTarget | Verb::kMany, weftc::run_verify_many},

@@ -220,6 +220,16 @@ void add_solve_flags(CLI::App& verb, Options& options) {
       ->capture_default_str();
 }
 
+void add_profile_flags(CLI::App& verb, FlagTexts& given, Options& options) {
+  verb.add_option("-o", options.output, "what was measured, for --profile of explain, tune and compile")
+      ->type_name("FILE.json");
+  verb.add_option("--iterations", options.iterations, "invocations that are measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb.add_option("--run-args", given.run_args, "arguments for the executable that is timed, split at blanks")
+      ->type_name("TEXT");
+}
+
 /// All flags of one verb, by its groups.
 void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& options) {
   const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
@@ -260,6 +270,11 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
   if (takes(Verb::kSolve)) add_solve_flags(app, options);
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
   if (takes(Verb::kTune)) add_tune_flags(app, given, options);
+  if (takes(Verb::kProfile)) add_profile_flags(app, given, options);
+  if (takes(Verb::kBuild | Verb::kExplain | Verb::kTune))
+    app.add_option("--profile", options.profile,
+                   "what `weft profile` measured: its times instead of those that the cost model predicts")
+        ->type_name("FILE.json");
   if (takes(Verb::kVerify | Verb::kTune))
     app.add_option("--tolerance", options.tolerance, "largest max|a-b| / max|b| of floating-point outputs")
         ->type_name("X");
@@ -336,7 +351,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
     for (const std::string& arch : options.target.archs) check_cuda_arch(arch);
     return;
   }
-  const bool is_run = verb.flags & (Verb::kBuild | Verb::kVerify | Verb::kTune | Verb::kMany);
+  const bool is_run = verb.flags & (Verb::kBuild | Verb::kVerify | Verb::kTune | Verb::kMany | Verb::kProfile);
   options.target = host_target_of(!given.arch.empty() ? given.arch : is_run ? kDefaultArch : kShownArch);
   if (!(verb.flags & Verb::kBuild)) options.target = best_here(options.target);
 }

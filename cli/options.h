@@ -65,7 +65,9 @@ struct Options {
   int jobs = 1;
   std::vector<std::string> collectives, kernels;  // tune
   std::vector<int> chunks;
-  std::vector<std::string> run_args;  // verify-many too
+  std::vector<std::string> run_args;  // verify-many and profile too
+  std::string profile;                // compile, explain, tune: measured times instead of the cost model's
+  int iterations = 10;                // profile
   int pairs = 30;
   double budget = 0;    // seconds; 0: as long as it takes
   bool is_all = false;  // what the cost model would leave out too
@@ -87,7 +89,8 @@ struct Verb {
     kTrace = 1024,
     kExport = 2048,
     kLog = 4096,
-    kSolve = 8192
+    kSolve = 8192,
+    kProfile = 16384
   };
   const char* name;
   const char* help;

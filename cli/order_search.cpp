@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/measured_times.h"
 #include "cli/order_text.h"
 #include "passes/cost/block_costs.h"
 #include "passes/pipelining/searched_order.h"
 #include "passes/plan/make_plan.h"
-#include "passes/prepare/pipeline_order.h"
 
 namespace weftc {
 
@@ -17,13 +17,15 @@ std::string standing_of(int64_t value, int64_t least) { return standing(value <=
 
 class OrderSearch {
  public:
-  OrderSearch(const Module& module, const Schedule& schedule, const Target& target, Diags& diags)
-      : module_(module), schedule_(schedule), target_(target), diags_(diags) {}
+  OrderSearch(const Module& module, const Schedule& schedule, const Target& target, const Profile* profile,
+              Diags& diags)
+      : module_(module), schedule_(schedule), target_(target), profile_(profile), diags_(diags) {}
 
   std::optional<FoundOrder> run() {
     const std::optional<Plan> plan = make_plan(module_, target_, diags_);
     if (!plan) return {};
     BlockCosts costs = block_costs(*plan, *module_.pipeline, CostModel(*plan, module_, ceilings_of(target_)));
+    if (profile_ && !take_measured_times(costs, *plan, module_, schedule_, *profile_, diags_)) return {};
     limit_memory(costs);
     const SearchRequest& request = schedule_.pipeline->search;
     const SearchedOrder found = searched_order(costs.pipeline, module_.pipeline->micro_batches, request.periods,
@@ -41,8 +43,7 @@ class OrderSearch {
 
  private:
   std::string name_of_block(const BlockCosts& costs, int block) const {
-    const size_t number = static_cast<size_t>(costs.blocks[static_cast<size_t>(block)]);
-    return name_in_table(*schedule_.pipeline, module_.pipeline->blocks[number], module_.training.has_value());
+    return weftc::name_of_block(module_, schedule_, costs.blocks[static_cast<size_t>(block)]);
   }
 
   void limit_memory(BlockCosts& costs) const {
@@ -75,25 +76,22 @@ class OrderSearch {
                            nanoseconds_text(found.length), standing_of(found.length, found.least),
                            std::lround(100 * (1 - busy))));
     if (found.named) facts.push_back(format("it is the order {}", name_of(*found.named)));
-    std::string blocks = "predicted times:";
-    for (size_t b = 0; b < costs.blocks.size(); ++b)
-      blocks += (b == 0 ? " " : ", ") + name_of_block(costs, static_cast<int>(b)) + " " +
-                nanoseconds_text(costs.pipeline.problem.blocks[b].time);
-    facts.push_back(std::move(blocks));
+    facts.push_back(times_text(costs, module_, schedule_, profile_ != nullptr));
     return facts;
   }
 
   const Module& module_;
   const Schedule& schedule_;
   const Target& target_;
+  const Profile* const profile_;
   Diags& diags_;
 };
 
 }  // namespace
 
 std::optional<FoundOrder> search_order(const Module& module, const Schedule& schedule, const Target& target,
-                                       Diags& diags) {
-  return OrderSearch(module, schedule, target, diags).run();
+                                       const Profile* profile, Diags& diags) {
+  return OrderSearch(module, schedule, target, profile, diags).run();
 }
 
 std::string standing(bool is_proved, const std::string& bound) {

@@ -10,16 +10,19 @@
 
 namespace weftc {
 
+struct Profile;
+
 /// What is known of an order that was searched.
 struct FoundOrder {
   std::vector<OrderEntry> table;
   std::vector<std::string> facts;  // lines: the period and the length, each proved or with a bound; times of the blocks
 };
 
-/// The order of this module, whose blocks are in some order yet. Nothing after reporting that no order keeps the limits
-/// of memory.
+/// The order of this module, whose blocks are in some order yet, for the times of the profile; null: for those of the
+/// cost model. Nothing after reporting that no order keeps the limits of memory, or that the profile is of something
+/// else.
 std::optional<FoundOrder> search_order(const Module& module, const Schedule& schedule, const Target& target,
-                                       Diags& diags);
+                                       const Profile* profile, Diags& diags);
 
 /// What a search says of a value: "proved optimal", or how far from the best it is at most.
 std::string standing(bool is_proved, const std::string& bound);

@@ -42,13 +42,6 @@ std::optional<std::pair<std::string, TrialRecord>> record_of(const std::string& 
   return std::pair{fields[0], TrialRecord{numbers[0], {numbers[1], numbers[2], numbers[3]}, fields[5] == "final"}};
 }
 
-/// The processor's name as Linux tells it.
-std::string processor() {
-  const std::string text = read_file("/proc/cpuinfo").value_or("");
-  const size_t at = text.find("model name");
-  return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
-}
-
 /// The runtime library as it is compiled, and the headers that emitted kernels include.
 std::string runtime_text(const Options& options) {
   namespace fs = std::filesystem;
@@ -88,11 +81,17 @@ bool TrialRecords::add(const std::string& key, const TrialRecord& record, const 
   return std::fclose(file) == 0;
 }
 
+std::string processor_line() {
+  const std::string text = read_file("/proc/cpuinfo").value_or("");
+  const size_t at = text.find("model name");
+  return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+}
+
 std::string machine_text(const Options& options) {
   constexpr double kSeconds = 60;
   const std::string compiler = find_compiler(options.target);
   const std::string version = compiler.empty() ? "" : run_program({compiler, "--version"}, kSeconds).out;
-  return join({version, runtime_text(options), processor(), std::to_string(std::thread::hardware_concurrency()),
+  return join({version, runtime_text(options), processor_line(), std::to_string(std::thread::hardware_concurrency()),
                join(options.target.archs, ","), join(options.run_args, " ")},
               "\n");
 }

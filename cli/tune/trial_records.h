@@ -36,6 +36,8 @@ class TrialRecords {
 
 /// What figures depend on beside the sources: compiler, runtime library, processor, arguments of runs.
 std::string machine_text(const Options& options);
+/// The processor's line of /proc/cpuinfo, "model name : ..."; empty where it has none.
+std::string processor_line();
 /// The key of what these texts say.
 std::string trial_key(const std::vector<std::string>& texts);
 

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/comparison.h"
 #include "cli/compile.h"
+#include "cli/measured_times.h"
 #include "cli/process.h"
 #include "cli/tune/budget.h"
 #include "cli/tune/kernel_choice.h"
@@ -118,6 +119,7 @@ std::unique_ptr<Compilation> Tuner::lay_out(const std::vector<TransformStep>& st
 bool Tuner::choose_collectives(Diags& diags) {
   const std::unique_ptr<Compilation> c = lay_out({}, diags);
   if (!c) return false;
+  warn_of_unused_profile(*c, options_, diags);
   std::vector<std::string> outputs;
   for (const auto& output : c->module.graph.outputs()) outputs.push_back(output.name);
   programs_.set_outputs(std::move(outputs), tolerance_of(options_, c->module.graph));

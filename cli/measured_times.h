@@ -1,0 +1,33 @@
+// Times of a profile in place of the cost model's, and what such a profile must have been measured of.
+#pragma once
+#include "cli/compilation.h"
+#include "cli/profile_file.h"
+#include "passes/cost/block_costs.h"
+
+namespace weftc {
+
+/// What profiles call a block of the Plan: as tables of an order have it, or the block's own name where it runs once.
+std::string name_of_block(const Module& module, const Schedule& schedule, int block);
+
+/// Of inputs, outputs and nodes; and of how many micro-batches run which nodes on which ranks. Orders, transforms and
+/// strategies of kernels change neither.
+struct Fingerprints {
+  std::string model, stages;
+};
+Fingerprints fingerprints_of(const Plan& plan, const Module& module);
+
+/// Blocks and transfers take what was measured. False after reporting that the profile is of another model, of other
+/// stages, or lacks one of them.
+bool take_measured_times(BlockCosts& costs, const Plan& plan, const Module& module, const Schedule& schedule,
+                         const Profile& profile, Diags& diags);
+
+/// "measured times: a.forward 12 us, a.backward 20 us", or "predicted times: ...".
+std::string times_text(const BlockCosts& costs, const Module& module, const Schedule& schedule, bool are_measured);
+
+/// For --profile and an order that is not searched, whose times nothing has asked for so far. False after reporting.
+bool add_measured_times(Compilation& compilation, const Options& options, Diags& diags);
+
+/// A profile serves the search of an order; where none is searched, the user is told.
+void warn_of_unused_profile(const Compilation& compilation, const Options& options, Diags& diags);
+
+}  // namespace weftc

@@ -66,7 +66,7 @@ class StepFinder {
   }
   int runs_of(size_t block) const { return c_.plan.blocks[block].turn == Turn::MicroBatch ? c_.plan.micro_batches : 1; }
   std::string name_of(size_t block, const Step& step) const {
-    if (c_.module.pipeline) return name_of_block(c_.module, c_.schedule, static_cast<int>(block));
+    if (c_.module.pipeline) return name_of_block(c_.plan, c_.module, c_.schedule, static_cast<int>(block));
     return c_.module.training ? kPhases[static_cast<int>(step.phase)] : "run";
   }
 
@@ -74,8 +74,8 @@ class StepFinder {
   void name_blocks() {
     for (size_t b = 0; b < c_.plan.blocks.size(); ++b)
       for_each_step(c_.plan.blocks[b].steps, [&](const Step& step) {
-        const auto [at, is_new] = numbers_.insert({{b, name_of(b, step)}, blank_.blocks.size()});
-        if (is_new) blank_.blocks.push_back({at->first.second, ranks_of(b), runs_of(b), 0, 0});
+        const auto [at, is_new] = numbers_.insert({name_of(b, step), blank_.blocks.size()});
+        if (is_new) blank_.blocks.push_back({at->first, ranks_of(b), runs_of(b), 0, 0});
       });
   }
 
@@ -105,13 +105,13 @@ class StepFinder {
     if (std::holds_alternative<SendStep>(step.what)) return {};
     if (const auto* recv = std::get_if<RecvStep>(&step.what))
       return {Slot::Kind::Transfer, transfers_.at(recv->transfer)};
-    return {Slot::Kind::Block, numbers_.at({block, name_of(block, step)})};
+    return {Slot::Kind::Block, numbers_.at(name_of(block, step))};
   }
 
   const Compilation& c_;
   Profile blank_;
-  std::map<std::pair<size_t, std::string>, size_t> numbers_;  // in blank_.blocks, by block of the Plan and name
-  std::map<int, size_t> transfers_;                           // in blank_.transfers
+  std::map<std::string, size_t> numbers_;  // in blank_.blocks
+  std::map<int, size_t> transfers_;        // in blank_.transfers
 };
 
 /// Steps of one name on one rank, by iteration: when they began, and their seconds.

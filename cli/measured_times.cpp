@@ -74,9 +74,10 @@ bool is_of_same(const Profile& profile, const Fingerprints& wanted, Diags& diags
 
 }  // namespace
 
-std::string name_of_block(const Module& module, const Schedule& schedule, int block) {
-  const Pipeline::Block& of = module.pipeline->blocks[static_cast<size_t>(block)];
-  return of.turn == Turn::MicroBatch ? name_in_table(*schedule.pipeline, of, module.training.has_value()) : of.name;
+std::string name_of_block(const Plan& plan, const Module& module, const Schedule& schedule, int block) {
+  const size_t at = static_cast<size_t>(block);
+  if (plan.blocks[at].turn != Turn::MicroBatch) return plan.blocks[at].name;
+  return name_in_table(*schedule.pipeline, module.pipeline->blocks[at], module.training.has_value());
 }
 
 Fingerprints fingerprints_of(const Plan& plan, const Module& module) {
@@ -89,7 +90,7 @@ bool take_measured_times(BlockCosts& costs, const Plan& plan, const Module& modu
   std::vector<std::string> names, known;
   for (const BlockTime& block : profile.blocks) known.push_back(block.name);
   for (size_t b = 0; b < costs.blocks.size(); ++b) {
-    names.push_back(name_of_block(module, schedule, costs.blocks[b]));
+    names.push_back(name_of_block(plan, module, schedule, costs.blocks[b]));
     const auto found = std::find(known.begin(), known.end(), names[b]);
     if (found != known.end())
       costs.pipeline.problem.blocks[b].time = profile.blocks[static_cast<size_t>(found - known.begin())].time;
@@ -110,10 +111,11 @@ bool take_measured_times(BlockCosts& costs, const Plan& plan, const Module& modu
   return diags.ok();
 }
 
-std::string times_text(const BlockCosts& costs, const Module& module, const Schedule& schedule, bool are_measured) {
+std::string times_text(const BlockCosts& costs, const Plan& plan, const Module& module, const Schedule& schedule,
+                       bool are_measured) {
   std::vector<std::string> blocks;
   for (size_t b = 0; b < costs.blocks.size(); ++b)
-    blocks.push_back(name_of_block(module, schedule, costs.blocks[b]) + " " +
+    blocks.push_back(name_of_block(plan, module, schedule, costs.blocks[b]) + " " +
                      time_text(static_cast<double>(costs.pipeline.problem.blocks[b].time) * 1e-9));
   return format("{} times: {}", are_measured ? "measured" : "predicted", join(blocks, ", "));
 }
@@ -131,7 +133,7 @@ bool add_measured_times(Compilation& c, const Options& options, Diags& diags) {
   }
   BlockCosts costs = block_costs(c.plan, *c.module.pipeline, CostModel(c.plan, c.module, ceilings_of(c.target)));
   if (!take_measured_times(costs, c.plan, c.module, c.schedule, *profile, diags)) return false;
-  c.measured = times_text(costs, c.module, c.schedule, true);
+  c.measured = times_text(costs, c.plan, c.module, c.schedule, true);
   return true;
 }
 

@@ -7,7 +7,8 @@
 namespace weftc {
 
 /// What profiles call a block of the Plan: as tables of an order have it, or the block's own name where it runs once.
-std::string name_of_block(const Module& module, const Schedule& schedule, int block);
+/// The module has a pipeline.
+std::string name_of_block(const Plan& plan, const Module& module, const Schedule& schedule, int block);
 
 /// Of inputs, outputs and nodes; and of how many micro-batches run which nodes on which ranks. Orders, transforms and
 /// strategies of kernels change neither.
@@ -22,7 +23,8 @@ bool take_measured_times(BlockCosts& costs, const Plan& plan, const Module& modu
                          const Profile& profile, Diags& diags);
 
 /// "measured times: a.forward 12 us, a.backward 20 us", or "predicted times: ...".
-std::string times_text(const BlockCosts& costs, const Module& module, const Schedule& schedule, bool are_measured);
+std::string times_text(const BlockCosts& costs, const Plan& plan, const Module& module, const Schedule& schedule,
+                       bool are_measured);
 
 /// For --profile and an order that is not searched, whose times nothing has asked for so far. False after reporting.
 bool add_measured_times(Compilation& compilation, const Options& options, Diags& diags);

@@ -36,16 +36,13 @@ class OrderSearch {
     }
     FoundOrder order;
     for (const PipelineTurn& turn : found.turns)
-      order.table.push_back({name_of_block(costs, turn.block), turn.micro_batch, schedule_.pipeline->order_loc});
-    order.facts = facts_of(costs, found);
+      order.table.push_back({name_of_block(*plan, module_, schedule_, costs.blocks[as_index(turn.block)]),
+                             turn.micro_batch, schedule_.pipeline->order_loc});
+    order.facts = facts_of(costs, *plan, found);
     return order;
   }
 
  private:
-  std::string name_of_block(const BlockCosts& costs, int block) const {
-    return weftc::name_of_block(module_, schedule_, costs.blocks[static_cast<size_t>(block)]);
-  }
-
   void limit_memory(BlockCosts& costs) const {
     const std::optional<int64_t> given = schedule_.pipeline->search.memory;
     for (size_t rank = 0; rank < costs.others.size(); ++rank) {
@@ -64,7 +61,7 @@ class OrderSearch {
                  "no order keeps the limit of memory for what blocks hand to each other: {}", least);
   }
 
-  std::vector<std::string> facts_of(const BlockCosts& costs, const SearchedOrder& found) const {
+  std::vector<std::string> facts_of(const BlockCosts& costs, const Plan& plan, const SearchedOrder& found) const {
     const PeriodicSchedule& periodic = found.periodic;
     const std::vector<int64_t> loads = device_loads(costs.pipeline.problem);
     const double load = static_cast<double>(*std::ranges::max_element(loads));
@@ -76,7 +73,7 @@ class OrderSearch {
                            nanoseconds_text(found.length), standing_of(found.length, found.least),
                            std::lround(100 * (1 - busy))));
     if (found.named) facts.push_back(format("it is the order {}", name_of(*found.named)));
-    facts.push_back(times_text(costs, module_, schedule_, profile_ != nullptr));
+    facts.push_back(times_text(costs, plan, module_, schedule_, profile_ != nullptr));
     return facts;
   }
 

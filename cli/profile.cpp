@@ -2,8 +2,8 @@
 // a trace.
 //
 // Ranks that have no core of their own are stopped in the midst of steps, and what a step takes then is mostly the time
-// of others. Steps are short beside the time for which a core is taken away, so that most of their runs are whole: the
-// lower quartile of each step is taken then, and the median else.
+// of others. Steps are short beside the time for which a core is taken away, so that many of their runs are whole: the
+// lower quartile of each step is taken then, and the median else. The table says so, and why.
 #include <cstdio>
 #include <map>
 #include <thread>
@@ -18,6 +18,7 @@
 #include "cli/table.h"
 #include "cli/timed_run.h"
 #include "cli/timeline_text.h"
+#include "cli/tune/machine_load.h"
 #include "cli/tune/trial_records.h"
 #include "ir/base/check.h"
 
@@ -26,6 +27,7 @@ namespace weftc {
 namespace {
 
 constexpr const char* kWarmUp = "2";
+constexpr double kMuchUse = 0.2;  // of the machine, by others
 
 /// "Intel Xeon" of "model name : Intel Xeon".
 std::string processor_name() {
@@ -69,7 +71,7 @@ class Profiler {
     std::vector<std::string> names;
     for (size_t b = 0; b < costs.blocks.size(); ++b) {
       const PipelineBlock& block = costs.pipeline.problem.blocks[b];
-      names.push_back(name_of_block(compiled_->module, compiled_->schedule, costs.blocks[b]));
+      names.push_back(name_of_block(compiled_->plan, compiled_->module, compiled_->schedule, costs.blocks[b]));
       predicted_[names[b]] = block.time;
       for (BlockTime& each : profile_.blocks)
         if (each.name == names[b]) each.memory = block.memory;
@@ -96,7 +98,9 @@ class Profiler {
                                      file};
     command.insert(command.end(), options_.run_args.begin(), options_.run_args.end());
     progress(options_, format("measuring {} iterations", options_.iterations));
+    const MachineLoad load;
     const Finished finished = run_program(command, kRunSeconds);
+    others_ = load.of_others();
     if (finished.exit_code != 0) {
       diags.error("profile-run", Loc::in_file(options_.model), "the program does not run: {}", failure_text(finished));
       return finished.exit_code == kEnvironment || finished.exit_code == kTimedOut ? finished.exit_code : 1;
@@ -109,13 +113,15 @@ class Profiler {
     profile_.peak_memory = static_cast<int64_t>(report.number("peak_memory_bytes", 0));
     const std::optional<Trace> trace = read_traces({file}, diags);
     if (!trace) return 1;
-    const std::string why = add_times(profile_, *compiled_, *trace, shares_cores() ? 0.25 : 0.5);
+    const std::string why = add_times(profile_, *compiled_, *trace, is_disturbed() ? 0.25 : 0.5);
     WEFT_CHECK(why.empty(), "the trace is not of this plan: " + why);
     return 0;
   }
 
   /// On GPUs, threads only issue steps.
   bool shares_cores() const { return profile_.shares_cores() && !compiled_->target.has_grid(); }
+
+  bool is_disturbed() const { return shares_cores() || others_ > kMuchUse; }
 
   std::string text() const {
     TableRows rows = {{"block", "ranks", "runs", "measured", "predicted", "hands on"}};
@@ -137,8 +143,10 @@ class Profiler {
                               compiled_->plan.micro_batches == 1 ? "" : "es") +
                        table_text(rows);
     text += format("peak memory of a rank: {}\n", bytes_text(profile_.peak_memory));
-    if (shares_cores())
-      text += "ranks share cores: of each step the lower quartile of its runs counts instead of the median\n";
+    if (is_disturbed())
+      text += format("{}: of each step the lower quartile of its runs counts instead of the median\n",
+                     shares_cores() ? std::string("ranks share cores")
+                                    : format("others used {} % of the machine", static_cast<int>(100 * others_)));
     return text;
   }
 
@@ -163,6 +171,7 @@ class Profiler {
   WorkFolder work_;
   std::unique_ptr<Compilation> compiled_;
   Profile profile_;
+  double others_ = 0;                         // the part of the machine that they used while the program ran
   std::map<std::string, int64_t> predicted_;  // nanoseconds, by name of a block or transfer
 };
 

@@ -62,16 +62,6 @@ std::string stages_text(const Plan& plan, const Module& module) {
   return hash_text(texts);
 }
 
-bool is_of_same(const Profile& profile, const Fingerprints& wanted, Diags& diags) {
-  if (profile.model != wanted.model)
-    diags.error("profile-model", Loc::in_file(profile.file),
-                "the profile was measured of another model: inputs, outputs or nodes differ");
-  else if (profile.stages != wanted.stages)
-    diags.error("profile-stages", Loc::in_file(profile.file),
-                "the profile was measured of other stages: nodes run elsewhere, or for other numbers of micro-batches");
-  return diags.ok();
-}
-
 }  // namespace
 
 std::string name_of_block(const Plan& plan, const Module& module, const Schedule& schedule, int block) {
@@ -82,6 +72,16 @@ std::string name_of_block(const Plan& plan, const Module& module, const Schedule
 
 Fingerprints fingerprints_of(const Plan& plan, const Module& module) {
   return {model_text(plan), stages_text(plan, module)};
+}
+
+bool is_of_same(const Profile& profile, const Fingerprints& wanted, Diags& diags) {
+  if (profile.model != wanted.model)
+    diags.error("profile-model", Loc::in_file(profile.file),
+                "the profile was measured of another model: inputs, outputs or nodes differ");
+  else if (profile.stages != wanted.stages)
+    diags.error("profile-stages", Loc::in_file(profile.file),
+                "the profile was measured of other stages: nodes run elsewhere, or for other numbers of micro-batches");
+  return diags.ok();
 }
 
 bool take_measured_times(BlockCosts& costs, const Plan& plan, const Module& module, const Schedule& schedule,
@@ -118,29 +118,6 @@ std::string times_text(const BlockCosts& costs, const Plan& plan, const Module& 
     blocks.push_back(name_of_block(plan, module, schedule, costs.blocks[b]) + " " +
                      time_text(static_cast<double>(costs.pipeline.problem.blocks[b].time) * 1e-9));
   return format("{} times: {}", are_measured ? "measured" : "predicted", join(blocks, ", "));
-}
-
-bool add_measured_times(Compilation& c, const Options& options, Diags& diags) {
-  if (options.profile.empty() || c.order) return true;
-  const std::optional<Profile> profile = read_profile(options.profile, diags);
-  if (!profile) return false;
-  if (!c.module.pipeline) {
-    std::vector<std::string> blocks;
-    for (const BlockTime& block : profile->blocks)
-      blocks.push_back(block.name + " " + time_text(static_cast<double>(block.time) * 1e-9));
-    c.measured = "measured times: " + join(blocks, ", ");
-    return is_of_same(*profile, fingerprints_of(c.plan, c.module), diags);
-  }
-  BlockCosts costs = block_costs(c.plan, *c.module.pipeline, CostModel(c.plan, c.module, ceilings_of(c.target)));
-  if (!take_measured_times(costs, c.plan, c.module, c.schedule, *profile, diags)) return false;
-  c.measured = times_text(costs, c.plan, c.module, c.schedule, true);
-  return true;
-}
-
-void warn_of_unused_profile(const Compilation& c, const Options& options, Diags& diags) {
-  if (!options.profile.empty() && !c.order)
-    diags.warning("profile-unused", Loc::in_file(options.profile),
-                  "the schedule searches no order: measured times change nothing");
 }
 
 }  // namespace weftc

@@ -1,7 +1,8 @@
 // Times of a profile in place of the cost model's, and what such a profile must have been measured of.
 #pragma once
-#include "cli/compilation.h"
 #include "cli/profile_file.h"
+#include "ir/module.h"
+#include "ir/schedule.h"
 #include "passes/cost/block_costs.h"
 
 namespace weftc {
@@ -17,6 +18,9 @@ struct Fingerprints {
 };
 Fingerprints fingerprints_of(const Plan& plan, const Module& module);
 
+/// False after reporting that the profile was measured of something else.
+bool is_of_same(const Profile& profile, const Fingerprints& wanted, Diags& diags);
+
 /// Blocks and transfers take what was measured. False after reporting that the profile is of another model, of other
 /// stages, or lacks one of them.
 bool take_measured_times(BlockCosts& costs, const Plan& plan, const Module& module, const Schedule& schedule,
@@ -25,11 +29,5 @@ bool take_measured_times(BlockCosts& costs, const Plan& plan, const Module& modu
 /// "measured times: a.forward 12 us, a.backward 20 us", or "predicted times: ...".
 std::string times_text(const BlockCosts& costs, const Plan& plan, const Module& module, const Schedule& schedule,
                        bool are_measured);
-
-/// For --profile and an order that is not searched, whose times nothing has asked for so far. False after reporting.
-bool add_measured_times(Compilation& compilation, const Options& options, Diags& diags);
-
-/// A profile serves the search of an order; where none is searched, the user is told.
-void warn_of_unused_profile(const Compilation& compilation, const Options& options, Diags& diags);
 
 }  // namespace weftc

@@ -141,6 +141,8 @@ def main():
     status, _, err = weft("profile", FOLDER / "searched.yaml", "-o", FOLDER / "nowhere" / "p.json")
     harness.check("refused/a result that cannot be written", status in (1, 6), f"exit {status}: {err[-300:]}")
     if harness.FULL:
+        status, _, err = weft("profile", FOLDER / "searched.yaml", "-o", "/dev/full", "--quiet")
+        harness.check("refused/a full disk", status == 6 and "[profile-unwritable]" in err, f"exit {status}: {err[-300:]}")
         profile("inference", schedule("inference", "gpipe", train=""), {"front", "back"}, 4)
         profile("one_rank", schedule("one_rank", train="", pipeline=""), {"run"}, 1)
         profile("training_of_one_rank", schedule("training_of_one_rank", pipeline=""), {"forward", "backward", "update"}, 1)

@@ -292,6 +292,7 @@ void print_places(const Plan& plan) {
 struct PredictedTimes {
   Timeline timeline;
   std::optional<OrderPicture> order;  // of a pipeline
+  const char* order_source;           // of its times
 };
 
 std::string page_of(const PredictedTimes& prediction) {
@@ -321,7 +322,7 @@ void print_text(const Module& scheduled, const Compilation& c, const std::string
   std::printf("%s", memory_text(c.plan).c_str());
   if (c.recomputation) std::printf("%s", c.recomputation->text().c_str());
   print_states(c.plan);
-  if (prediction.order) std::printf("%s", order_text(*prediction.order, "predicted").c_str());
+  if (prediction.order) std::printf("%s", order_text(*prediction.order, prediction.order_source).c_str());
   std::printf("%s", timeline_text(prediction.timeline).c_str());
   TableRows remarks;
   for (const std::string& remark : remarks_of(c)) remarks.push_back({printable(remark)});
@@ -403,7 +404,8 @@ int run_explain(const Options& options) {
   const std::unique_ptr<Compilation> compiled = compile_graph(options, whole, scheduled.get());
   if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
   if (!add_measured_times(*compiled, options, whole)) return finish(whole);
-  const PredictedTimes prediction = {predicted_timeline(*compiled, options), predicted_order(*compiled, options)};
+  const PredictedTimes prediction = {predicted_timeline(*compiled, options), predicted_order(*compiled, options, whole),
+                                     options.profile.empty() ? "predicted" : "of measured times"};
   const std::string why = why_bits_differ(scheduled->module, *compiled, options);
   if (options.json)
     print_json(scheduled->module, *compiled, why, prediction);

@@ -23,7 +23,8 @@ std::string period_text(const OrderPicture& picture);
 /// The most that a rank holds, with what it holds all the time.
 int64_t peak_of(const PictureLane& lane);
 
-/// For a terminal of 100 columns, a line for each rank. `source`: "predicted", "measured".
+/// For a terminal of 100 columns, a line for each rank. `source`: "predicted", "of measured times",
+/// "measured".
 std::string order_text(const OrderPicture& picture, const std::string& source);
 /// In seconds and bytes; figures of the whole and of each rank.
 std::string order_json(const OrderPicture& picture);

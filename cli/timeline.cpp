@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "cli/measured_times.h"
 #include "passes/cost/block_costs.h"
 
 namespace weftc {
@@ -31,10 +32,14 @@ Timeline predicted_timeline(const Compilation& c, const Options& options) {
   return timeline;
 }
 
-std::optional<OrderPicture> predicted_order(const Compilation& c, const Options& options) {
+std::optional<OrderPicture> predicted_order(const Compilation& c, const Options& options, Diags& diags) {
   if (!c.module.pipeline) return {};
   const Pipeline& pipeline = *c.module.pipeline;
-  const BlockCosts costs = block_costs(c.plan, pipeline, CostModel(c.plan, c.module, ceilings_for(c, options)));
+  BlockCosts costs = block_costs(c.plan, pipeline, CostModel(c.plan, c.module, ceilings_for(c, options)));
+  if (!options.profile.empty()) {
+    const std::optional<Profile> profile = read_profile(options.profile, diags);
+    if (!profile || !take_measured_times(costs, c.plan, c.module, c.schedule, *profile, diags)) return {};
+  }
   std::vector<std::string> names;
   std::map<int, int> numbers;  // in the problem, by block of the Plan
   for (const int block : costs.blocks) {

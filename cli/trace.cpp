@@ -57,7 +57,7 @@ std::optional<OrderPicture> predicted(const Options& options, const std::optiona
   if (options.model.empty()) return {};
   const std::unique_ptr<Compilation> c = compile_graph(options, diags);
   if (!c || !compile_plan(*c, options, diags)) return {};
-  std::optional<OrderPicture> order = predicted_order(*c, options);
+  std::optional<OrderPicture> order = predicted_order(*c, options, diags);
   if (order && measured && has_same_blocks(*order, *measured)) return order;
   diags.error("trace-order", Loc::in_file(options.traces[0]), "this is no trace of the pipeline of {}{}",
               printable(options.model), options.schedules.empty() ? "" : " under " + printable(options.schedules[0]));

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/compile.h"
+#include "cli/json.h"
 #include "cli/measured_order.h"
 #include "cli/order_text.h"
 #include "cli/page.h"

@@ -1,7 +1,7 @@
 # test: slow
 """The placements of samples/pipelines, in named orders and in one that is searched: in micro-batches on several ranks they
-compute what one rank does at once, and train to the same losses and weights. A part of it by default; in `full` all of them
-on 2, 4 and 8 ranks, for inference and training."""
+compute what one rank does at once, and train to the same losses and weights. By default one of them, and whether the others
+can be planned; in `full` all of them on 2, 4 and 8 ranks, for inference and training."""
 
 import dataclasses
 import json
@@ -115,6 +115,17 @@ def check_inference(folder, name, model, text):
     harness.check(f"{name}/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
 
 
+def check_plans(folder, name):
+    """Both forms of the sample can be planned and proved."""
+    model, text = folder / f"{PLACEMENTS[name].kind}.onnx", in_order(text_of(name), "gpipe")
+    harness.run([sys.executable, SAMPLES / "make.py", PLACEMENTS[name].kind, model])
+    for what, schedule in (("training", text), ("inference", without_training(text))):
+        file = folder / f"{name}_{what}.yaml"
+        file.write_text(schedule)
+        status, _, err = harness.weft("explain", model, "--schedule", file)
+        harness.check(f"{name}/{what} is planned", status == 0, f"exit {status}: {err[-400:]}")
+
+
 def is_part(name, ranks, order):
     """Of the usual set."""
     return (name, ranks, order) == ("x", 4, "chimera")
@@ -154,6 +165,7 @@ def two_stages_a_rank(order, places):
 def main():
     folder = harness.scratch("placements")
     for name in PLACEMENTS:
+        check_plans(folder, name)
         if harness.FULL or any(is_part(name, ranks, order) for ranks in PLACEMENTS[name].ranks for order in (*EVERYWHERE, "chimera")):
             check_placement(folder, name)
 

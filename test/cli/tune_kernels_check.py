@@ -95,8 +95,24 @@ def check_rest(model, best):
     harness.check("later/writes the same", text_of(best).partition(USER[:8])[2] == text.partition(USER[:8])[2], text_of(best))
 
 
+def favour(best, is_favoured):
+    """Says in the records that these candidates take half of the time, whatever was measured."""
+    records = pathlib.Path(f"{best}.trials")
+    lines = [line.split("\t") for line in records.read_text().splitlines()]
+    for line in lines:
+        if line[-1] != line[0] and is_favoured(line[-1]):
+            line[2:5] = "0.5", "0.4", "0.6"
+    records.write_text("".join("\t".join(line) + "\n" for line in lines))
+
+
 def check_pins(model, best):
-    """The entries with their comments are what explain shows, and the results are those of the reference evaluation."""
+    """The entries with their comments are what explain shows, and the results are those of the reference evaluation. On a
+    machine where no candidate is faster than what the compiler chooses there are no entries, so records say otherwise: first
+    of a kernel, whose program is measured then, and then of that program."""
+    favour(best, lambda what: what.startswith("wide ") and not what.endswith(("as it is", ", one thread")))
+    harness.weft(*command(model, best)[1:])
+    favour(best, lambda what: re.fullmatch(r"with \d+ entries for kernels", what))
+    harness.weft(*command(model, best)[1:])
     entries = re.findall(r'^  "(\w+)": \{strategy: ([\w-]+).*\}  # [\d.]+ ms a launch before, [\d.]+ ms after$', text_of(best), re.M)
     status, out, err = harness.weft("explain", model, "--schedule", best, "--json")
     rows = {row["name"]: row for row in json.loads(out)["kernels"]} if status == 0 else {}

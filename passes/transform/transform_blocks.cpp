@@ -104,16 +104,27 @@ class OnceBlocks {
     return {Turn::Behind, phase(id), levels_.at(id), stage(id)};
   }
 
+  /// What is sent though it is computed in front of the micro-batches: to another block in front, or inside of the
+  /// micro-batches to one of theirs.
+  std::optional<std::string> sent_in_front() const {
+    for (const OpId id : ops_)
+      if (graph_.op(id).kind == OpKind::Transfer && !behind_.contains(id))
+        return graph_.value(graph_.op(id).inputs[0]).name;
+    if (!chunk_) return {};
+    const Graph& body = graph_.op(chunk_).regions[0];
+    for (const OpId id : body.order())
+      if (body.op(id).kind == OpKind::Transfer && body.producer_op(body.op(id).inputs[0]).kind == OpKind::Input)
+        return body.value(body.op(id).inputs[0]).name;
+    return {};
+  }
+
   /// A block that runs once in front sends nothing, since who receives it reads it in every micro-batch.
   void report_sent_in_front(const PipelineRequest& request) {
-    for (const OpId id : ops_)
-      if (graph_.op(id).kind == OpKind::Transfer && !behind_.contains(id)) {
-        diags_.error("pipeline-sent-in-front-unsupported", request.micro_batches_loc,
-                     "'{}' is computed once in front of the micro-batches, and read at another place: give the nodes "
-                     "that make it a stage there",
-                     graph_.value(graph_.op(id).inputs[0]).name);
-        return;
-      }
+    if (const std::optional<std::string> sent = sent_in_front())
+      diags_.error("pipeline-sent-in-front-unsupported", request.micro_batches_loc,
+                   "'{}' is computed once in front of the micro-batches, and read at another place: nodes that make "
+                   "it and nodes that read it must be in stages of one place",
+                   *sent);
   }
 
   /// Blocks in front, those of micro-batches, blocks behind.

@@ -188,13 +188,53 @@ std::optional<std::string> with_transforms(const std::string& file, const std::s
   return with_items(file, text, {"transform", true}, items, diags);
 }
 
+/// Entries of a mapping with the comments behind them, all in one column.
+static std::vector<std::string> with_comments(std::vector<std::string> items, const std::vector<std::string>& comments) {
+  size_t width = 0;
+  for (const std::string& item : items) width = std::max(width, item.size());
+  for (size_t i = 0; i < items.size() && i < comments.size(); ++i)
+    if (!comments[i].empty()) items[i] += std::string(width - items[i].size() + 2, ' ') + "# " + comments[i];
+  return items;
+}
+
 std::optional<std::string> with_pins(const std::string& file, const std::string& text,
                                      const std::vector<KernelPin>& pins, Diags& diags,
                                      const std::vector<std::string>& comments) {
   std::vector<std::string> items;
-  for (size_t i = 0; i < pins.size(); ++i)
-    items.push_back(pin_text(pins[i]) + (i < comments.size() && !comments[i].empty() ? "  # " + comments[i] : ""));
-  return with_items(file, text, {"kernels", false}, items, diags);
+  for (const KernelPin& pin : pins) items.push_back(pin_text(pin));
+  return with_items(file, text, {"kernels", false}, with_comments(std::move(items), comments), diags);
+}
+
+/// An axis of an entry, or a product of axes, with what it does.
+static std::string axis_text(const AxisRequest& request) {
+  const std::string axes = request.axes.size() == 1 ? request.axes.front() : list_text(request.axes);
+  if (request.replicated) return axes + ": R";
+  if (request.parts == 1) return format("{}: {}", axes, request.dim);
+  return format("{}: {dim: {}, parts: {}}", axes, request.dim, request.parts);
+}
+
+std::string shard_text(const ShardEntry& entry) {
+  std::vector<std::string> axes;
+  for (const AxisRequest& request : entry.axes) axes.push_back(axis_text(request));
+  const std::string name = entry.use ? quoted(shown_selector(entry.target) + ".use") : selector_text(entry.target);
+  return format("{}: {{}}", name, join(axes, ", "));
+}
+
+std::optional<std::string> with_shard(const std::string& file, const std::string& text,
+                                      const std::vector<ShardEntry>& entries, Diags& diags,
+                                      const std::vector<std::string>& comments) {
+  std::vector<std::string> items;
+  for (const ShardEntry& entry : entries) items.push_back(shard_text(entry));
+  return with_items(file, text, {"shard", false}, with_comments(std::move(items), comments), diags);
+}
+
+std::string with_mesh(const std::string& text, const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : mesh) axes.push_back(format("{}: {}", axis.name, axis.size));
+  std::vector<std::string> lines = lines_of(text);
+  const auto first = std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.starts_with("weft:"); });
+  lines.insert(first == lines.end() ? first : first + 1, format("mesh: {{}}", join(axes, ", ")));
+  return join(lines, "\n") + "\n";
 }
 
 }  // namespace weftc

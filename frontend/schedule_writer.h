@@ -1,4 +1,5 @@
-// Transforms and strategies of kernels -> schedule YAML: what a tuner adds to a schedule that somebody else wrote.
+// Layouts, transforms and strategies of kernels -> schedule YAML: what a planner or a tuner adds to a schedule that
+// somebody else wrote.
 #pragma once
 #include <optional>
 #include <string>
@@ -23,5 +24,14 @@ std::string pin_text(const KernelPin& pin);
 std::optional<std::string> with_pins(const std::string& file, const std::string& text,
                                      const std::vector<KernelPin>& pins, Diags& diags,
                                      const std::vector<std::string>& comments = {});
+
+/// One layout as an entry of the mapping `shard:`: `"h.{l}.attn.c_attn.weight": {tp: {dim: 1, parts: 3}}`.
+std::string shard_text(const ShardEntry& entry);
+/// The same for `entries` behind those of the mapping `shard:`, each with its comment, if it has one.
+std::optional<std::string> with_shard(const std::string& file, const std::string& text,
+                                      const std::vector<ShardEntry>& entries, Diags& diags,
+                                      const std::vector<std::string>& comments = {});
+/// `mesh: {dp: 2, tp: 4}` behind the line `weft: 1`, for a schedule that has none.
+std::string with_mesh(const std::string& text, const Mesh& mesh);
 
 }  // namespace weftc

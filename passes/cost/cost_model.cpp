@@ -347,20 +347,23 @@ int64_t moved_weight_bytes(const Kernel& kernel) {
   return bytes;
 }
 
-double operations_alone(const Module& module, const Graph& graph, const Op& op, double function) {
+Work work_alone(const Module& module, const Graph& graph, const Op& op, const Mesh& mesh, double function) {
   Work work;
-  count_operations(OpView(module, graph, op), {}, function, work);
+  count_operations(OpView(module, graph, op), mesh, function, work);
+  for (const ValueId v : op.inputs)
+    if (v) work.bytes += local_bytes(graph.type(v), mesh);
+  for (const ValueId v : op.outputs) work.bytes += local_bytes(graph.type(v), mesh);
+  return work;
+}
+
+double operations_alone(const Module& module, const Graph& graph, const Op& op, double function) {
+  const Work work = work_alone(module, graph, op, {}, function);
   return work.f32 + work.f64 + work.f16;
 }
 
 double seconds_alone(const Module& module, const Graph& graph, const Op& op, const Ceilings& ceilings) {
   if (category(op) == Category::View || !op.regions.empty()) return 0;
-  Work work;
-  count_operations(OpView(module, graph, op), {}, ceilings.function, work);
-  for (const ValueId v : op.inputs)
-    if (v) work.bytes += local_bytes(graph.type(v), {});
-  for (const ValueId v : op.outputs) work.bytes += local_bytes(graph.type(v), {});
-  return cost_of(work, ceilings).seconds;
+  return cost_of(work_alone(module, graph, op, {}, ceilings.function), ceilings).seconds;
 }
 
 double contraction_operations(const Module& module, const Kernel& kernel) {

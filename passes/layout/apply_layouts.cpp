@@ -13,6 +13,7 @@
 #include "ir/op_def.h"
 #include "passes/layout/layout_requests.h"
 #include "passes/layout/layout_rules.h"
+#include "passes/layout/layout_trial.h"
 #include "passes/layout/reshard.h"
 #include "passes/layout/sliced_products.h"
 #include "passes/layout/split_rows.h"
@@ -40,6 +41,12 @@ class GraphLayout {
   void run() {
     for (OpId id : graph_.order()) lay(id);
     for (size_t i = 0; i < graph_.outputs().size(); ++i) graph_.set_output(i, latest(graph_.outputs()[i].value));
+  }
+  /// By value that there was before: the layout in which readers find it.
+  std::vector<Layout> found(size_t values) const {
+    std::vector<Layout> layouts;
+    for (uint32_t v = 0; v < values; ++v) layouts.push_back(graph_.type(latest(ValueId(v))).layout);
+    return layouts;
   }
 
  private:
@@ -473,18 +480,33 @@ void match_state_outputs(Module& module) {
   }
 }
 
-}  // namespace
-
-void apply_layouts(Module& module, const Env& env) {
+/// Lays out the top graph; `found` gets the layouts in which readers find values, if it is asked for.
+void lay_out(Module& module, const Env& env, std::vector<Layout>* found) {
   const LayoutRequests requests = bind_requests(module, env.schedule, env.diags);
   if (!env.diags.ok()) return;
   split_rows(module, requests);
-  GraphLayout(module, module.graph, requests, env.diags).run();
+  const size_t values = module.graph.value_capacity();
+  GraphLayout layout(module, module.graph, requests, env.diags);
+  layout.run();
   if (!env.diags.ok()) return;
+  if (found) *found = layout.found(values);
   store_sliced_sources(module, module.graph);
   store_sliced_states(module, requests);
   match_state_outputs(module);
   if (module.pipeline) give_reshards_blocks(module);
+}
+
+}  // namespace
+
+void apply_layouts(Module& module, const Env& env) { lay_out(module, env, nullptr); }
+
+LayoutTrial try_layouts(Module& module, const Env& env) {
+  LayoutTrial trial{module.graph, {}};
+  const std::vector<std::string> remarks = module.remarks;
+  lay_out(module, env, &trial.found);
+  std::swap(module.graph, trial.graph);
+  module.remarks = remarks;
+  return trial;
 }
 
 }  // namespace weftc

@@ -77,6 +77,7 @@ Stages::Stages(Module& module, const Schedule& schedule, const Target& target, D
       is_figure_(module.graph.op_capacity(), false),
       is_total_(module.graph.op_capacity(), false),
       free_(module.graph.op_capacity(), false),
+      of_parameters_(module.graph.op_capacity(), false),
       rank_(schedule.pipeline->stages.size(), 0) {}
 
 void Stages::assign() {
@@ -84,6 +85,7 @@ void Stages::assign() {
   for (size_t s = 0; s < schedule_.pipeline->stages.size(); ++s) assign_listed(static_cast<int>(s));
   if (!diags_.ok()) return;
   find_free();
+  find_of_parameters();
   report_contested();
   if (!diags_.ok()) return;
   if (schedule_.pipeline->cuts)
@@ -94,6 +96,7 @@ void Stages::assign() {
   rank_stages();
   assign_forward();
   if (module_.training) {
+    assign_of_parameters();
     assign_backward();
     find_sums_of_gradients();
     find_homes();
@@ -198,7 +201,40 @@ void Stages::find_free() {
         op.regions.empty() && std::ranges::all_of(op.outputs, [&](ValueId v) { return graph_.type(v).count() == 1; });
     if (may_be_free(id) && !is_source(op) && is_of_sources && (category(op) == Category::View || are_numbers))
       free_[id.index] = true;
+  }
+  for (const OpId id : graph_.order())
     if (is_free(id)) stage(id) = kNone;
+}
+
+/// What a forward pass makes of parameters alone, such as their exponentials or norms.
+void Stages::find_of_parameters() {
+  if (!module_.training) return;
+  std::set<std::string> states;
+  for (const State& state : module_.states) states.insert(state.input);
+  const auto is_kept = [&](const Op& op) {
+    return op.kind == OpKind::Constant || states.contains(graph_.value(op.outputs[0]).name);
+  };
+  std::vector<bool> follows(graph_.op_capacity(), false);
+  for (const OpId id : graph_.order()) {
+    const Op& op = graph_.op(id);
+    const bool is_made = !op.inputs.empty() && op.regions.empty() && phase(id) == Phase::Forward;
+    follows[id.index] = is_source(op) ? is_kept(op) : is_made && std::ranges::all_of(op.inputs, [&](ValueId v) {
+                                                        return !v || follows[graph_.producer(v).index];
+                                                      });
+    of_parameters_[id.index] = follows[id.index] && !is_source(op) && stage(id) < 0;
+  }
+}
+
+/// It is made once a step, in front of the micro-batches, in the first of the stages that read it: no block in front
+/// sends what it makes.
+void Stages::assign_of_parameters() {
+  const std::vector<OpId> order = graph_.order();
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    if (!of_parameters_[at->index] || is_free(*at) || stage(*at) >= 0) continue;
+    for (const ValueId v : graph_.op(*at).outputs)
+      for (const Use& use : graph_.value(v).uses)
+        if (const int reader = use.op && phase(use.op) == Phase::Forward ? stage(use.op) : kNone; reader >= 0)
+          stage(*at) = stage(*at) < 0 || latest(reader, stage(*at)) == stage(*at) ? reader : stage(*at);
   }
 }
 
@@ -220,7 +256,8 @@ void Stages::assign_rest() {
 /// True for an op of the forward pass that a stage has to have, and does not follow others.
 bool Stages::is_of_model(OpId id) const {
   const Op& op = graph_.op(id);
-  const bool follows = is_source(op) || category(op) == Category::View || is_added(op) || is_free(id);
+  const bool follows =
+      is_source(op) || category(op) == Category::View || is_added(op) || is_free(id) || of_parameters_[id.index];
   return phase_of_[id.index] == Phase::Forward && !follows;
 }
 

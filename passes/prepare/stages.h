@@ -49,6 +49,8 @@ class Stages {
   void find_phases();
   bool may_be_free(OpId id) const;
   void find_free();
+  void find_of_parameters();
+  void assign_of_parameters();
   bool is_free(OpId id) const { return free_[id.index]; }
   bool is_added(const Op& op) const;
   bool is_large(const Op& source) const;
@@ -98,6 +100,7 @@ class Stages {
   std::vector<bool> is_figure_;       // of a training: forward, and no derivative is computed from it
   std::vector<bool> is_total_;        // a figure, made of figures of several stages
   std::vector<bool> free_;            // computed from inputs and constants alone, and listed by no stage
+  std::vector<bool> of_parameters_;   // of a training: computed from parameters alone, and listed by no stage
   std::vector<int> rank_;             // of a stage: behind those that it reads
   std::map<std::string, int> homes_;  // of states, by the name of the input
   std::map<ValueId, std::map<int, ValueId>> copies_;  // of what is computed in several stages, by stage

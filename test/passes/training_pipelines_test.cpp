@@ -22,6 +22,13 @@ m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
   [turn] t = Transpose <perm = [1, 0]> (w) [fc2] y = MatMul(h4, t)
 })";
 
+// What is made of a parameter alone is made in front of the micro-batches, in the stage that reads it.
+constexpr const char* kScaled = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 8] w1 = random(1, 0.5), float[8] scale = random(2, 0.5), float[8, 6] w2 = random(3, 0.5)> {
+  [heat] s = Exp(scale) [norm] n = Tanh(x) [fc1] h1 = MatMul(n, w1) [warm] h2 = Mul(h1, s) [act] h = Gelu(h2) [fc2] y = MatMul(h, w2)
+})";
+
 // Two ways through the same weights, each with a loss.
 constexpr const char* kTwoWays = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[12, 6] x, float[12, 6] u, float[12, 6] target) => (float[12, 6] y, float[12, 6] z)
@@ -55,6 +62,7 @@ const StagedCase kCases[] = {
      "D: {place: a, nodes: [fc2]}"},
     {kTied,
      "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: [act, mid]}, C: {place: c, nodes: [skip, turn, fc2]}"},
+    {kScaled, "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: [warm, act]}, C: {place: c, nodes: rest}"},
 };
 
 std::string in_stages(const std::string& train, const char* places, const char* stages, int micro_batches,

@@ -1,0 +1,17 @@
+// What apply-layouts would make of a module under a schedule, for who chooses between schedules.
+#pragma once
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace weftc {
+
+struct LayoutTrial {
+  Graph graph;                // laid out
+  std::vector<Layout> found;  // by value of the module's graph: in which layout readers find it; empty after an error
+};
+
+/// The module stays as it is.
+LayoutTrial try_layouts(Module& module, const Env& env);
+
+}  // namespace weftc

@@ -1,0 +1,35 @@
+// Models repeat their layers: the same op of each of them is one choice of a plan, as it is one line of a schedule.
+//
+//   h.0.mlp.c_fc, h.1.mlp.c_fc, ... h.11.mlp.c_fc   ->   one class, "h.{l}.mlp.c_fc"
+#pragma once
+#include <vector>
+
+#include "ir/module.h"
+
+namespace weftc {
+
+/// Ops of one kind, with operands and results of one type, whose names differ in one number that counts layers.
+class LayerClasses {
+ public:
+  explicit LayerClasses(const Graph& graph);
+  /// Every op in a class of its own.
+  static LayerClasses of_one(const Graph& graph);
+
+  struct Class {
+    std::vector<OpId> ops;  // in the graph's order
+  };
+  const std::vector<Class>& all() const { return classes_; }
+  int of(OpId id) const { return class_of_[id.index]; }
+
+ private:
+  LayerClasses() = default;
+  void add_others(const Graph& graph);
+
+  std::vector<Class> classes_;
+  std::vector<int> class_of_;  // by op
+};
+
+/// The ways to read one number of a name as that of a layer: the name with `{l}` in its place, and the number.
+std::vector<std::pair<std::string, int64_t>> layer_readings(const std::string& name);
+
+}  // namespace weftc

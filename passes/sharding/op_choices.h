@@ -1,0 +1,32 @@
+// In which layouts an op can be computed, and a value kept: what a plan chooses from (L4, L5 of ir/README.md). On each
+// axis of the mesh an op serves one of its loops, moves one slice as a whole (a view), or is computed by all ranks
+// alike:
+//
+//   MatMul "m k, k n -> m n" on {tp: 2}     tp serves m:  x S(0), w R,    y S(0)
+//                                           tp serves n:  x R,    w S(1), y S(1)
+//                                           tp serves k:  x S(1), w S(0), y P(sum)
+//                                           none:         x R,    w R,    y R
+#pragma once
+#include <vector>
+
+#include "passes/sharding/slice_candidates.h"
+
+namespace weftc {
+
+/// One way: the layout of each operand (absent ones are replicated), and of each result.
+struct OpChoice {
+  std::vector<Layout> operands, results;
+
+  bool operator==(const OpChoice&) const = default;
+};
+
+/// All ways to compute an op by rules (`is_settled`); the first one is that of ranks which all do the same. Of any
+/// other op that one alone.
+std::vector<OpChoice> op_choices(const Module& module, const Graph& graph, OpId id, const SliceCandidates& slices);
+
+/// The layouts in which readers may find a value: replicated, and every legal combination of its slices. Of the results
+/// of an op that is not computed by rules the replicated one alone.
+std::vector<Layout> value_choices(const Module& module, const Graph& graph, ValueId value,
+                                  const SliceCandidates& slices);
+
+}  // namespace weftc

@@ -1,0 +1,214 @@
+#include "passes/sharding/shard_entries.h"
+
+#include <algorithm>
+
+#include "ir/base/contains.h"
+#include "ir/op_def.h"
+#include "passes/layout/layout_requests.h"
+
+namespace weftc {
+
+namespace {
+
+using Kind = AxisState::Kind;
+
+// An entry has to save more than this part of the whole time: a schedule of few lines is worth it.
+constexpr int64_t kHardly = 2000;
+
+/// The axes that slice a dim, coarse to fine.
+std::vector<int> slicing_axes(const Layout& layout, int dim) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < layout.size(); ++axis)
+    if (layout[axis].is(Kind::S) && layout[axis].dim == dim) axes.push_back(axis);
+  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return layout[a].block > layout[b].block; });
+  return axes;
+}
+
+}  // namespace
+
+std::optional<std::vector<AxisRequest>> axis_requests(const TensorType& type, const Layout& layout,
+                                                      const Layout& arriving, const Mesh& mesh) {
+  std::vector<AxisRequest> requests;
+  const int axes = std::max(layout.size(), arriving.size());
+  for (int axis = 0; axis < axes; ++axis)
+    if (layout[axis].is(Kind::R) && !arriving[axis].is(Kind::R))
+      requests.push_back({{mesh[static_cast<size_t>(axis)].name}, true, 0, 1, {}});
+  for (int dim = 0; dim < type.ndim(); ++dim) {
+    const std::vector<int> slicing = slicing_axes(layout, dim);
+    const bool is_new = std::ranges::any_of(slicing, [&](int axis) { return !(layout[axis] == arriving[axis]); });
+    if (!is_new) continue;
+    int64_t inside = type.shape[static_cast<size_t>(dim)].bound;
+    std::vector<AxisRequest> of_dim;
+    for (const int axis : slicing) {
+      const int size = mesh[static_cast<size_t>(axis)].size;
+      const int64_t block = layout[axis].block;
+      const bool is_whole = inside % (block * size) == 0;
+      if (!is_whole && slicing.size() > 1) return {};
+      of_dim.push_back(
+          {{mesh[static_cast<size_t>(axis)].name}, false, dim, is_whole ? inside / (block * size) : 1, {}});
+      inside = block;
+    }
+    // Axes of one dim are read in the order of the mesh unless they are one product.
+    if (!std::is_sorted(slicing.begin(), slicing.end())) {
+      AxisRequest product{{}, false, dim, 1, {}};
+      for (const AxisRequest& one : of_dim) {
+        if (one.parts != 1) return {};
+        product.axes.push_back(one.axes.front());
+      }
+      of_dim = {product};
+    }
+    requests.insert(requests.end(), of_dim.begin(), of_dim.end());
+  }
+  return requests;
+}
+
+EntrySearch::EntrySearch(Module& module, Schedule schedule, const Target& target, Cost cost)
+    : module_(module),
+      schedule_(std::move(schedule)),
+      target_(target),
+      cost_(std::move(cost)),
+      classes_(module.graph),
+      names_(module, module.graph) {}
+
+std::optional<LayoutTrial> EntrySearch::lay_out() const {
+  Schedule schedule = schedule_;
+  for (const Named& named : added_) schedule.shard.push_back(named.entry);
+  Diags refused;
+  LayoutTrial trial = try_layouts(module_, {schedule, target_, refused});
+  if (!refused.ok()) return {};
+  return trial;
+}
+
+/// Adds an entry for the value in all layers that want and find what it does, under one name where a name means just
+/// these; false if there is none.
+bool EntrySearch::add(ValueId value, bool use, const LayoutOf& wanted, const LayoutOf& arriving) {
+  const Graph& graph = module_.graph;
+  const Value& own = graph.value(value);
+  std::vector<ValueId> same;
+  for (const OpId member : classes_.all()[static_cast<size_t>(classes_.of(own.producer))].ops)
+    if (const ValueId v = graph.op(member).outputs[own.result];
+        wanted(v) == wanted(value) && arriving(v) == arriving(value) && !asked_.contains({v, use}))
+      same.push_back(v);
+  if (!contains(same, value)) return false;
+  for (const ValueId v : same) asked_.emplace(v, use);
+  const Mesh mesh = module_.mesh(graph, graph.producer_op(value).place);
+  const auto requests = axis_requests(own.type, wanted(value), arriving(value), mesh);
+  if (!requests || requests->empty()) return false;
+  const auto entry = [&](const std::string& text) {
+    return ShardEntry{{Selector::Kind::Name, text, {}}, use, *requests};
+  };
+  for (const auto& [pattern, number] : layer_readings(own.name))
+    if (same.size() > 1 && means(pattern, same)) {
+      added_.push_back({entry(pattern), same});
+      return true;
+    }
+  std::erase_if(same, [&](ValueId v) { return !means(graph.value(v).name, {v}); });
+  for (const ValueId v : same) added_.push_back({entry(graph.value(v).name), {v}});
+  return !same.empty();
+}
+
+/// True if a name means these values and no others.
+bool EntrySearch::means(const std::string& text, std::vector<ValueId> wanted) const {
+  const Selector selector{Selector::Kind::Name, text, {}};
+  std::vector<ValueId> found;
+  for (const Bindings& bindings : names_.bindings({selector}))
+    for (const ValueId v : names_.select_values(selector, bindings)) found.push_back(v);
+  std::sort(found.begin(), found.end()), std::sort(wanted.begin(), wanted.end());
+  return found == wanted;
+}
+
+void EntrySearch::ask_for_sources() {
+  const Graph& graph = module_.graph;
+  for (const OpId id : graph.order())
+    if (category(graph.op(id)) == Category::Source)
+      add(
+          graph.result(id), false, [&](ValueId v) { return wanted_.values[v.index]; },
+          [](ValueId) { return Layout(); });
+}
+
+/// The layout in which all readers want a value; nothing where they differ.
+std::optional<Layout> EntrySearch::common_use(ValueId value) const {
+  std::optional<Layout> common;
+  for (const Use& use : module_.graph.value(value).uses) {
+    if (!use.op) continue;
+    const Layout& layout = wanted_.ops[use.op.index].operands[use.input];
+    if (common && !(*common == layout)) return {};
+    common = layout;
+  }
+  return common;
+}
+
+// All readers of a parameter gather it, or cut it, alike: `NAME.use`.
+void EntrySearch::ask_for_uses() {
+  const Graph& graph = module_.graph;
+  const auto kept = [&](ValueId v) { return wanted_.values[v.index]; };
+  for (const OpId id : graph.order())
+    if (category(graph.op(id)) == Category::Source)
+      add(
+          graph.result(id), true, [&](ValueId v) { return common_use(v).value_or(kept(v)); }, kept);
+}
+
+/// One after the other, in the graph's order: the first value that readers do not find as they should. What an entry
+/// does not change is left as it is.
+void EntrySearch::ask_for_results() {
+  const Graph& graph = module_.graph;
+  std::set<ValueId> left;
+  for (bool is_changed = true; is_changed;) {
+    is_changed = false;
+    const std::optional<LayoutTrial> trial = lay_out();
+    if (!trial) {
+      added_.pop_back();
+      is_changed = !added_.empty();
+      continue;
+    }
+    const auto wanted = [&](ValueId v) { return wanted_.values[v.index]; };
+    const auto found = [&](ValueId v) { return trial->found[v.index]; };
+    for (const OpId id : graph.order()) {
+      if (category(graph.op(id)) == Category::Source) continue;
+      for (const ValueId v : graph.op(id).outputs)
+        if (!is_changed && !(found(v) == wanted(v)) && left.insert(v).second) is_changed = add(v, false, wanted, found);
+      if (is_changed) break;
+    }
+  }
+}
+
+std::optional<int64_t> EntrySearch::cost_without(size_t entry) {
+  const Named named = added_[entry];
+  added_.erase(added_.begin() + static_cast<long>(entry));
+  const std::optional<LayoutTrial> trial = lay_out();
+  added_.insert(added_.begin() + static_cast<long>(entry), named);
+  if (!trial) return {};
+  return cost_(trial->graph);
+}
+
+/// Entries without which the graph takes hardly longer, from the last one on.
+void EntrySearch::drop_needless() {
+  std::optional<LayoutTrial> trial = lay_out();
+  if (!trial) return;
+  int64_t cost = cost_(trial->graph);
+  const int64_t hardly = cost / kHardly;
+  for (size_t e = added_.size(); e-- > 0;)
+    if (const std::optional<int64_t> without = cost_without(e); without && *without <= cost + hardly) {
+      cost = *without;
+      added_.erase(added_.begin() + static_cast<long>(e));
+    }
+}
+
+PlannedEntries EntrySearch::find(ChosenLayouts wanted) {
+  wanted_ = std::move(wanted);
+  ask_for_sources();
+  ask_for_uses();
+  ask_for_results();
+  drop_needless();
+  PlannedEntries planned;
+  const std::optional<LayoutTrial> trial = lay_out();
+  if (!trial) return planned;
+  planned.cost = cost_(trial->graph);
+  for (size_t e = 0; e < added_.size(); ++e) {
+    const std::optional<int64_t> without = cost_without(e);
+    planned.entries.push_back({added_[e].entry, without ? *without - planned.cost : 0});
+  }
+  return planned;
+}
+
+}  // namespace weftc

@@ -1,0 +1,65 @@
+// The `shard` entries of a schedule that lead to chosen layouts: as few as apply-layouts needs to infer the rest, and
+// one for the same value of all layers.
+#pragma once
+#include <set>
+
+#include "ir/schedule.h"
+#include "passes/layout/layout_trial.h"
+#include "passes/select.h"
+#include "passes/sharding/sharding_problem.h"
+
+namespace weftc {
+
+/// What an entry says, for who explains it.
+struct PlannedEntry {
+  ShardEntry entry;
+  int64_t saves = 0;  // picoseconds that the graph would take longer without it
+};
+
+struct PlannedEntries {
+  std::vector<PlannedEntry> entries;
+  int64_t cost = 0;  // of the laid-out graph, in picoseconds
+};
+
+/// How a schedule on a mesh leads to layouts. `cost` is what a laid-out graph takes.
+class EntrySearch {
+ public:
+  using Cost = std::function<int64_t(const Graph& laid_out)>;
+  /// `schedule` has the mesh and what the user keeps; entries come behind its own.
+  EntrySearch(Module& module, Schedule schedule, const Target& target, Cost cost);
+
+  PlannedEntries find(ChosenLayouts wanted);
+
+ private:
+  struct Named {
+    ShardEntry entry;
+    std::vector<ValueId> values;
+  };
+  void ask_for_sources();
+  void ask_for_uses();
+  void ask_for_results();
+  std::optional<Layout> common_use(ValueId value) const;
+  void drop_needless();
+  using LayoutOf = std::function<Layout(ValueId)>;
+  bool add(ValueId value, bool use, const LayoutOf& wanted, const LayoutOf& arriving);
+  bool means(const std::string& text, std::vector<ValueId> wanted) const;
+  std::optional<LayoutTrial> lay_out() const;
+  std::optional<int64_t> cost_without(size_t entry);
+
+  Module& module_;
+  Schedule schedule_;
+  const Target& target_;
+  const Cost cost_;
+  const LayerClasses classes_;
+  const SelectableNames names_;
+  ChosenLayouts wanted_;
+  std::vector<Named> added_;
+  std::set<std::pair<ValueId, bool>> asked_;
+};
+
+/// The entry of a layout for a value that arrives in another one: each axis of the mesh on which they differ. Nothing
+/// where no entry says it.
+std::optional<std::vector<AxisRequest>> axis_requests(const TensorType& type, const Layout& layout,
+                                                      const Layout& arriving, const Mesh& mesh);
+
+}  // namespace weftc

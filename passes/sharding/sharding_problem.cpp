@@ -1,0 +1,143 @@
+#include "passes/sharding/sharding_problem.h"
+
+#include <algorithm>
+
+#include "ir/base/check.h"
+#include "ir/op_def.h"
+#include "passes/sharding/value_peak.h"
+
+namespace weftc {
+
+ShardingProblem::ShardingProblem(const Module& module, LayerClasses classes, const Ceilings& ceilings,
+                                 const ExchangeSeconds& exchange, std::optional<int64_t> memory)
+    : module_(module),
+      graph_(module.graph),
+      mesh_(module.mesh(module.graph, PlaceId(0))),
+      classes_(std::move(classes)),
+      slices_(module, graph_),
+      costs_(module, graph_, mesh_, ceilings, exchange) {
+  WEFT_CHECK(module.places.size() == 1, "layouts are chosen within one place");
+  add_ops();
+  add_values();
+  add_edges();
+  add_states();
+  if (memory) add_memory(*memory);
+}
+
+void ShardingProblem::add_ops() {
+  for (const LayerClasses::Class& one : classes_.all()) {
+    std::vector<OpChoice> choices = op_choices(module_, graph_, one.ops.front(), slices_);
+    PartitionProblem::Node node;
+    for (const OpChoice& choice : choices)
+      node.costs.push_back(costs_.computing(one.ops.front(), choice) * static_cast<int64_t>(one.ops.size()));
+    problem_.nodes.push_back(std::move(node));
+    op_choices_.push_back(std::move(choices));
+  }
+}
+
+void ShardingProblem::add_values() {
+  for (const LayerClasses::Class& one : classes_.all()) {
+    value_nodes_.emplace_back();
+    for (const ValueId value : graph_.op(one.ops.front()).outputs) {
+      value_nodes_.back().push_back(static_cast<int>(problem_.nodes.size()));
+      values_.push_back({value, value_choices(module_, graph_, value, slices_)});
+      PartitionProblem::Node node;
+      node.costs.assign(values_.back().layouts.size(), 0);
+      problem_.nodes.push_back(std::move(node));
+    }
+  }
+}
+
+/// What feeds a state arrives as the state lies (`apply-layouts`).
+void ShardingProblem::add_states() {
+  std::map<std::pair<int, int>, int64_t> times;
+  std::map<std::pair<int, int>, TensorType> types;
+  for (const State& state : module_.states)
+    for (const Graph::Output& output : graph_.outputs())
+      if (output.name == state.output) {
+        const std::pair nodes(node_of(output.value), node_of(graph_.find_value(state.input)));
+        ++times[nodes];
+        types[nodes] = graph_.type(output.value);
+      }
+  for (const auto& [nodes, count] : times) {
+    PartitionProblem::Edge edge{nodes.first, nodes.second, {}};
+    TensorType type = types[nodes];
+    for (const Layout& from : layouts_of(nodes.first)) {
+      type.layout = from;
+      for (const Layout& to : layouts_of(nodes.second)) edge.costs.push_back(costs_.resharding(type, to) * count);
+    }
+    if (nodes.first != nodes.second) problem_.edges.push_back(std::move(edge));
+  }
+}
+
+int ShardingProblem::node_of(ValueId value) const {
+  return value_nodes_[static_cast<size_t>(classes_.of(graph_.producer(value)))][graph_.value(value).result];
+}
+
+// Members of a class may read values of several classes, as the first layer reads the embedding: an edge for each.
+void ShardingProblem::add_edges() {
+  for (size_t c = 0; c < op_choices_.size(); ++c) {
+    const std::vector<OpId>& members = classes_.all()[c].ops;
+    const Op& op = graph_.op(members.front());
+    const bool is_source = category(op) == Category::Source;
+    for (size_t r = 0; !is_source && r < op.outputs.size(); ++r) {
+      const int node = value_nodes_[c][r];
+      PartitionProblem::Edge edge{static_cast<int>(c), node, {}};
+      for (const OpChoice& choice : op_choices_[c])
+        for (const Layout& layout : layouts_of(node)) {
+          TensorType type = graph_.type(op.outputs[r]);
+          type.layout = choice.results[r];
+          edge.costs.push_back(costs_.resharding(type, layout) * static_cast<int64_t>(members.size()));
+        }
+      problem_.edges.push_back(std::move(edge));
+    }
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      std::map<int, int64_t> times;
+      for (const OpId member : members)
+        if (const ValueId v = graph_.op(member).inputs[i]) ++times[node_of(v)];
+      for (const auto& [node, count] : times) {
+        PartitionProblem::Edge edge{node, static_cast<int>(c), {}};
+        for (const Layout& layout : layouts_of(node))
+          for (const OpChoice& choice : op_choices_[c]) {
+            TensorType type = graph_.type(op.inputs[i]);
+            type.layout = layout;
+            edge.costs.push_back(costs_.resharding_for_reader(type, choice.operands[i]) * count);
+          }
+        problem_.edges.push_back(std::move(edge));
+      }
+    }
+  }
+}
+
+/// One limit, where most bytes live together if nothing is sliced.
+void ShardingProblem::add_memory(int64_t limit) {
+  for (const ValueId v : value_peak(module_, graph_).values) {
+    const int node = node_of(v);
+    PartitionProblem::Node& limited = problem_.nodes[static_cast<size_t>(node)];
+    limited.usage.resize(limited.costs.size(), 0);
+    limited.first = 0, limited.last = 1;
+    for (size_t i = 0; i < limited.usage.size(); ++i) {
+      TensorType type = graph_.type(v);
+      type.layout = layouts_of(node)[i];
+      limited.usage[i] += costs_.bytes(type);
+    }
+  }
+  problem_.limit = limit;
+}
+
+ChosenLayouts ShardingProblem::chosen(const std::vector<int>& choices) const {
+  ChosenLayouts chosen;
+  chosen.values.resize(graph_.value_capacity());
+  chosen.ops.resize(graph_.op_capacity());
+  for (const OpId id : graph_.order()) {
+    const auto own = static_cast<size_t>(classes_.of(id));
+    chosen.ops[id.index] = op_choices_[own][static_cast<size_t>(choices[own])];
+    for (const ValueId v : graph_.op(id).outputs) {
+      const auto node = static_cast<size_t>(node_of(v));
+      chosen.values[v.index] = values_[node - op_choices_.size()].layouts[static_cast<size_t>(choices[node])];
+    }
+  }
+  return chosen;
+}
+
+}  // namespace weftc

@@ -1,0 +1,60 @@
+// The choice of layouts for a whole graph as a problem for a solver (passes/partition): a node for each class of ops,
+// whose choices are the ways to compute it, and one for each class of values, whose choices are the layouts in which
+// readers find it. Between an op and its result, and between a value and its reader, stand what the collectives take
+// that go from the one layout to the other:
+//
+//   MatMul c_proj --[P(sum) to R: AllReduce]-- value c_proj --[R to S(1): a cut]-- Add residual
+//
+// So a collective that several readers need is paid once, behind the op, as `apply-layouts` makes it (L7).
+#pragma once
+#include "passes/partition/problem.h"
+#include "passes/sharding/layer_classes.h"
+#include "passes/sharding/sharding_costs.h"
+
+namespace weftc {
+
+/// Layouts for every op and value.
+struct ChosenLayouts {
+  std::vector<Layout> values;  // by value: in which readers find it
+  std::vector<OpChoice> ops;   // by op
+};
+
+class ShardingProblem {
+ public:
+  /// Of the top graph of a module with one place, in front of apply-layouts. Ops of one class are computed alike.
+  /// `memory`: bytes of a rank that weights, states and the values that live together may take at most.
+  ShardingProblem(const Module& module, LayerClasses classes, const Ceilings& ceilings, const ExchangeSeconds& exchange,
+                  std::optional<int64_t> memory);
+
+  const PartitionProblem& problem() const { return problem_; }
+  ChosenLayouts chosen(const std::vector<int>& choices) const;
+
+ private:
+  struct ValueClass {
+    ValueId value;  // the first
+    std::vector<Layout> layouts;
+  };
+
+  void add_ops();
+  void add_values();
+  void add_edges();
+  void add_states();
+  void add_memory(int64_t limit);
+  int node_of(ValueId value) const;
+  const std::vector<Layout>& layouts_of(int node) const {
+    return values_[static_cast<size_t>(node) - op_choices_.size()].layouts;
+  }
+
+  const Module& module_;
+  const Graph& graph_;
+  const Mesh mesh_;
+  const LayerClasses classes_;
+  const SliceCandidates slices_;
+  const ShardingCosts costs_;
+  std::vector<std::vector<OpChoice>> op_choices_;  // by class of ops, which are the first nodes
+  std::vector<ValueClass> values_;                 // the nodes behind
+  std::vector<std::vector<int>> value_nodes_;      // by class of ops, then by result
+  PartitionProblem problem_;
+};
+
+}  // namespace weftc

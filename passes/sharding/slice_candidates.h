@@ -1,0 +1,43 @@
+// The slices of each value that a plan may choose between: those that some op makes or takes as a whole. A slice is
+// worth considering where it is one of a loop of an op, and wherever ops carry it from there. So come the parts of a
+// fused projection, which no one lists:
+//
+//   %q = Slice(%qkv) of columns 0 to 63      %q sliced by heads: S(1,16)
+//   %qkv = MatMul(%x, %w)               ->   %qkv, %w sliced by heads of each part: S(1,16) of 192 columns
+#pragma once
+#include <vector>
+
+#include "ir/module.h"
+
+namespace weftc {
+
+/// By value, then by axis of its place: states of kind S. Empty for axes of size 1, and for values of which no op keeps
+/// a slice.
+class SliceCandidates {
+ public:
+  SliceCandidates(const Module& module, const Graph& graph);
+
+  const std::vector<AxisState>& of(ValueId value, int axis) const;
+
+ private:
+  struct Slice {
+    ValueId value;
+    int axis;
+    AxisState state;
+  };
+  void add(const Slice& slice);
+  void add_loops(OpId id);
+  void carry_forwards(const Slice& slice);
+  void carry_backwards(const Slice& slice);
+  Mesh mesh(OpId id) const { return module_.mesh(graph_, graph_.op(id).place); }
+
+  const Module& module_;
+  const Graph& graph_;
+  std::vector<std::vector<std::vector<AxisState>>> found_;  // by value, axis
+  std::vector<Slice> left_;                                 // whose neighbours have not been looked at
+};
+
+/// True for an op whose operands and results are laid out by rules: it has a factor rule or is a view.
+bool is_settled(const Op& op);
+
+}  // namespace weftc

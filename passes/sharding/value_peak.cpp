@@ -1,0 +1,62 @@
+#include "passes/sharding/value_peak.h"
+
+#include <algorithm>
+
+#include "ir/op_def.h"
+#include "passes/cost/cost_model.h"
+
+namespace weftc {
+
+namespace {
+
+/// A value, the step that makes it, and the last one that reads it.
+struct Lifetime {
+  ValueId value;
+  int first, last;
+};
+
+std::vector<Lifetime> lives_of(const Graph& graph) {
+  const std::vector<OpId> order = graph.order();
+  const int end = static_cast<int>(order.size());
+  std::vector<int> position(graph.op_capacity(), 0);
+  for (int at = 0; at < end; ++at) position[order[static_cast<size_t>(at)].index] = at;
+  std::vector<int> owner(graph.value_capacity(), -1);  // by value: which life it prolongs
+  std::vector<Lifetime> lives;
+  for (const OpId id : order)
+    for (const ValueId v : graph.op(id).outputs) {
+      const Category kind = category(graph.op(id));
+      const bool is_source = kind == Category::Source;
+      if (kind == Category::View && graph.op(id).inputs[0]) owner[v.index] = owner[graph.op(id).inputs[0].index];
+      if (owner[v.index] < 0) {
+        owner[v.index] = static_cast<int>(lives.size());
+        lives.push_back({v, is_source ? 0 : position[id.index], is_source ? end : position[id.index]});
+      }
+      Lifetime& life = lives[static_cast<size_t>(owner[v.index])];
+      for (const Use& use : graph.value(v).uses) life.last = std::max(life.last, use.op ? position[use.op.index] : end);
+    }
+  return lives;
+}
+
+}  // namespace
+
+ValuePeak value_peak(const Module& module, const Graph& graph) {
+  const std::vector<Lifetime> lives = lives_of(graph);
+  int end = 0;
+  for (const Lifetime& life : lives) end = std::max(end, life.last);
+  std::vector<int64_t> change(static_cast<size_t>(end) + 2, 0);
+  for (const Lifetime& life : lives) {
+    const int64_t bytes = local_bytes(graph.type(life.value), module.mesh(graph, graph.producer_op(life.value).place));
+    change[static_cast<size_t>(life.first)] += bytes;
+    change[static_cast<size_t>(life.last) + 1] -= bytes;
+  }
+  ValuePeak peak;
+  int64_t now = 0;
+  int where = 0;
+  for (int t = 0; t <= end; ++t)
+    if (now += change[static_cast<size_t>(t)]; now > peak.bytes) peak.bytes = now, where = t;
+  for (const Lifetime& life : lives)
+    if (life.first <= where && where <= life.last) peak.values.push_back(life.value);
+  return peak;
+}
+
+}  // namespace weftc

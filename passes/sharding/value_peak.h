@@ -1,0 +1,16 @@
+// Where most bytes live together if a graph runs in its order.
+#pragma once
+#include "ir/module.h"
+
+namespace weftc {
+
+struct ValuePeak {
+  int64_t bytes = 0;            // of one rank
+  std::vector<ValueId> values;  // that live there
+};
+
+/// Sources live all the time, other values from their producer to their last reader; views share the memory of what
+/// they view. Without any reuse in place, so a little more than a plan's memory.
+ValuePeak value_peak(const Module& module, const Graph& graph);
+
+}  // namespace weftc

@@ -136,11 +136,32 @@ bool is_contraction(const Op& op) {
          op.kind == OpKind::ConvInteger || op.kind == OpKind::BlockMatMul;
 }
 
-void count_exchange(const Graph& body, const Op& op, const Mesh& mesh, Work& work) {
-  if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) return;
-  work.link_bytes += bytes_sent(op.kind, local_bytes(body.type(op.inputs[0]), mesh),
-                                local_bytes(body.type(op.outputs[0]), mesh), group_size(op, mesh));
+/// What ranks exchange: `before` and `after` are the bytes of one rank's operand and result.
+struct Exchange {
+  OpKind kind;
+  int64_t before, after;
+  RankGroup group;
+};
+
+/// Exchanges of one step meet at once, and move one after the other.
+void count_exchange(const Machine& machine, const Exchange& exchange, Work& work) {
+  const auto& [kind, before, after, group] = exchange;
+  work.link_bytes += bytes_sent(kind, before, after, group.ranks);
   work.meetings = 1;
+  if (machine.levels.empty()) return;
+  if (!work.network) work.network.emplace();
+  const double latency = collective_seconds(machine, kind, 0, 0, group);
+  work.network->latency = std::max(work.network->latency, latency);
+  work.network->transfer += collective_seconds(machine, kind, before, after, group) - latency;
+}
+
+void count_exchange_in(const Plan& plan, const Kernel& kernel, const Op& op, const Machine& machine, Work& work) {
+  if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) return;
+  const Place& place = plan.places[kernel.place.index];
+  count_exchange(machine,
+                 {op.kind, local_bytes(kernel.body.type(op.inputs[0]), kernel.mesh),
+                  local_bytes(kernel.body.type(op.outputs[0]), kernel.mesh), group_of(machine, place, axes_of(op))},
+                 work);
 }
 
 /// Most strategies have a part of the machine's rate, and not all have its tensor cores.
@@ -163,16 +184,17 @@ void count_loop(const Module& module, const Graph& body, const Op& loop, const M
   work.f64 += trip.f64 * trips;
 }
 
-Work kernel_work(const Module& module, const Kernel& kernel, const Strategy& strategy, const Target& target,
-                 double function) {
+Work kernel_work(const Plan& plan, const Module& module, const Kernel& kernel, const Strategy& strategy,
+                 const Machine& machine) {
+  const double function = machine.ceilings.function;
   Work work;
   work.bytes = moved_bytes(kernel);
   for (const OpId id : kernel.body.order()) {
     const OpView op(module, kernel.body, kernel.body.op(id));
     count_operations(op, kernel.mesh, function, work);
-    if (is_contraction(op.op())) set_rate(strategy_rate(strategy, target, dtype_of(op)), work);
+    if (is_contraction(op.op())) set_rate(strategy_rate(strategy, plan.target, dtype_of(op)), work);
     if (op.op().kind == OpKind::Loop) count_loop(module, kernel.body, op.op(), kernel.mesh, function, work);
-    count_exchange(kernel.body, op.op(), kernel.mesh, work);
+    count_exchange_in(plan, kernel, op.op(), machine, work);
   }
   return work;
 }
@@ -184,30 +206,29 @@ Work copy_work(const Buffer& to) {
 }
 
 /// A collective reads its operand, writes its result, and sends by bytes_sent.
-Work collective_work(const CollectiveStep& step) {
+Work collective_work(const Plan& plan, const CollectiveStep& step, const Machine& machine) {
   const int64_t before = local_bytes(step.from_type, step.mesh), after = local_bytes(step.to_type, step.mesh);
-  int ranks = 1;
-  for (const int axis : step.axes) ranks *= step.mesh[static_cast<size_t>(axis)].size;
   Work work;
   if (step.kind == OpKind::ShardSlice) {
     work.bytes = 2 * after;
     return work;
   }
   work.bytes = before + after;
-  work.link_bytes = bytes_sent(step.kind, before, after, ranks);
-  work.meetings = 1;
+  const RankGroup group = group_of(machine, plan.places[step.place.index], step.axes);
+  count_exchange(machine, {step.kind, before, after, group}, work);
   return work;
 }
 
 /// Messages that leave a rank, or come to it; what stays there is copied by the receiver.
-Work transfer_work(const Plan& plan, int transfer, int rank, bool sends) {
+Work transfer_work(const Plan& plan, int transfer, int rank, bool sends, const Machine& machine) {
   const TransferTable& table = plan.transfers[static_cast<size_t>(transfer)];
   const int64_t element = dtype_bytes(plan.buffer(table.from).type.dtype);
   Work work;
   for (const Message& m : table.messages) {
     const int64_t bytes = element_count(m.extents) * element;
     if ((sends ? m.from : m.to) != rank) continue;
-    if (m.from != m.to) work.link_bytes += bytes, work.meetings = 1;
+    if (m.from != m.to)
+      count_exchange(machine, {OpKind::Transfer, bytes, bytes, group_of(machine, {m.from, m.to})}, work);
     if (!sends) work.bytes += m.from == m.to ? 2 * bytes : bytes;
   }
   return work;
@@ -221,6 +242,14 @@ Ceilings ceilings_of(const Target& target) {
   for (const Row& row : kTable)
     if (row.is_device == target.has_grid() && (row.level <= level || !found)) found = &row.ceilings;
   return *found;
+}
+
+Machine usual_machine(const Target& target) {
+  Machine machine;
+  machine.ceilings = ceilings_of(target);
+  machine.is_device = target.has_grid();
+  machine.archs = target.archs;
+  return machine;
 }
 
 double* find_ceiling(Ceilings& ceilings, std::string_view name) {
@@ -255,13 +284,15 @@ const char* bound_name(Bound bound) {
 }
 
 StepCost cost_of(const Work& work, const Ceilings& c) {
+  const NetworkTime network =
+      work.network.value_or(NetworkTime{work.meetings * c.latency, static_cast<double>(work.link_bytes) / c.link});
   const std::pair<double, Bound> parts[] = {
       {(work.f32 / c.f32 + work.f64 / c.f64 + work.f16 / c.f16) / work.rate, Bound::Compute},
       {static_cast<double>(work.bytes) / c.memory, Bound::Memory},
-      {static_cast<double>(work.link_bytes) / c.link, Bound::Link},
+      {network.transfer, Bound::Link},
   };
   auto largest = *std::max_element(std::begin(parts), std::end(parts));
-  const double latency = work.meetings * c.latency;
+  const double latency = network.latency;
   StepCost cost{work, c.step + latency + largest.first, largest.second};
   if (largest.first < std::max(c.step, latency)) cost.bound = latency > c.step ? Bound::Latency : Bound::Step;
   return cost;
@@ -269,26 +300,6 @@ StepCost cost_of(const Work& work, const Ceilings& c) {
 
 int64_t local_bytes(const TensorType& type, const Mesh& mesh) {
   return element_count(buffer_dims(type, mesh)) * dtype_bytes(type.dtype);
-}
-
-int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks) {
-  switch (kind) {
-    case OpKind::AllReduce:
-      return 2 * before * (ranks - 1) / ranks;
-    case OpKind::ReduceScatter:
-    case OpKind::AllToAll:
-      return before * (ranks - 1) / ranks;
-    case OpKind::AllGather:
-      return after * (ranks - 1) / ranks;
-    case OpKind::Broadcast:  // of the group's mean: one rank sends or gets what all hold
-      return after * (ranks - 1) / ranks;
-    case OpKind::Reduce:
-      return before * (ranks - 1) / ranks;
-    case OpKind::Transfer:
-      return after;
-    default:
-      return 0;
-  }
 }
 
 /// The parameter of a state that a kernel leaves where it is but for what it adds; nothing for all other kernels.
@@ -382,28 +393,36 @@ static Ceilings part_of(Ceilings ceilings) {
   return ceilings;
 }
 
+static Machine without_levels(Ceilings ceilings) {
+  Machine machine;
+  machine.ceilings = std::move(ceilings);
+  return machine;
+}
+
 CostModel::CostModel(const Plan& plan, const Module& module, Ceilings ceilings)
-    : plan_(plan), ceilings_(std::move(ceilings)), chunked_(part_of(ceilings_)) {
+    : CostModel(plan, module, without_levels(std::move(ceilings))) {}
+
+CostModel::CostModel(const Plan& plan, const Module& module, Machine machine)
+    : plan_(plan), machine_(std::move(machine)), chunked_(part_of(machine_.ceilings)) {
   for (const Kernel& kernel : plan.kernels) {
-    const auto work = [&](const Strategy& strategy) {
-      return kernel_work(module, kernel, strategy, plan.target, ceilings_.function);
-    };
+    const auto work = [&](const Strategy& strategy) { return kernel_work(plan, module, kernel, strategy, machine_); };
     kernels_.push_back(work(kernel.strategy));
     in_chunks_.push_back(work(kernel.in_chunks.value_or(kernel.strategy)));
   }
 }
 
 StepCost CostModel::of(const Step& step, int rank, bool chunked) const {
-  const auto cost = [&](const Work& work) { return cost_of(work, chunked ? chunked_ : ceilings_); };
+  const auto cost = [&](const Work& work) { return cost_of(work, chunked ? chunked_ : machine_.ceilings); };
   if (const auto* launch = std::get_if<LaunchStep>(&step.what))
     return cost((chunked ? in_chunks_ : kernels_)[launch->kernel.index]);
   if (const auto* copy = std::get_if<CopyStep>(&step.what))
     return cost(copy->in_place ? Work() : copy_work(plan_.buffer(copy->to)));
-  if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) return cost(collective_work(*collective));
+  if (const auto* collective = std::get_if<CollectiveStep>(&step.what))
+    return cost(collective_work(plan_, *collective, machine_));
   const auto* send = std::get_if<SendStep>(&step.what);
   const auto* recv = std::get_if<RecvStep>(&step.what);
   if (!send && !recv) return {};
-  const Work work = transfer_work(plan_, send ? send->transfer : recv->transfer, rank, send != nullptr);
+  const Work work = transfer_work(plan_, send ? send->transfer : recv->transfer, rank, send != nullptr, machine_);
   return work.bytes + work.link_bytes > 0 ? cost(work) : StepCost{};
 }
 

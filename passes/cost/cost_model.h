@@ -8,36 +8,33 @@
 #include <vector>
 
 #include "ir/plan.h"
+#include "passes/cost/machine.h"
 
 namespace weftc {
 
-/// What the machine of one rank can do at most: operations, bytes and seconds.
-struct Ceilings {
-  std::string machine;  // whose figures these are
-  double f32 = 0;       // operations a second on f32 and on whole numbers; all that is no product
-  double f64 = 0;       // on f64
-  double f16 = 0;       // products of f16 and bf16
-  double memory = 0;    // bytes a second, read and written together
-  double link = 0;      // bytes a second that a rank sends, and as many that it takes in
-  double latency = 0;   // seconds until ranks that meet go on
-  double step = 0;      // seconds of a step that does nothing
-  double function = 0;  // operations that exp, tanh and the like count as
-  double chunked = 1;   // the part of the machine that the one kernel of a loop over chunks has
-};
-/// The row of the table for a target. A GPU without one takes that of the nearest older kind; `machine` says which.
+/// The row of the table for a target, as a machine without a network of levels. A GPU without one takes that of the
+/// nearest older kind; its name says which.
+Machine usual_machine(const Target& target);
+/// The ceilings of that row.
 Ceilings ceilings_of(const Target& target);
 /// The ceiling of that name, to be changed; null for a name that there is not.
 double* find_ceiling(Ceilings& ceilings, std::string_view name);
 /// The names that find_ceiling knows.
 const std::vector<std::string>& ceiling_names();
 
+/// Seconds that a step is in the network: until ranks that meet go on, and while bytes move.
+struct NetworkTime {
+  double latency = 0, transfer = 0;
+};
+
 /// What one step does on one rank, on the fullest where slices are ragged.
 struct Work {
-  double f32 = 0, f64 = 0, f16 = 0;  // operations; a multiplication with its addition is two
-  int64_t bytes = 0;                 // from and to the rank's memory
-  int64_t link_bytes = 0;            // to other ranks, or from them
-  int meetings = 0;                  // with other ranks
-  double rate = 1;                   // the part of the machine's rate that its strategy reaches
+  double f32 = 0, f64 = 0, f16 = 0;         // operations; a multiplication with its addition is two
+  int64_t bytes = 0;                        // from and to the rank's memory
+  int64_t link_bytes = 0;                   // to other ranks, or from them
+  int meetings = 0;                         // with other ranks
+  std::optional<NetworkTime> network = {};  // of the two, on a machine that has levels; else ceilings say it
+  double rate = 1;                          // the part of the machine's rate that its strategy reaches
 };
 /// What a step waits for most.
 enum class Bound : uint8_t { Step, Latency, Compute, Memory, Link };
@@ -67,25 +64,27 @@ std::optional<int64_t> looked_up_bytes(const Kernel& kernel, size_t parameter, c
 int64_t moved_bytes(const Kernel& kernel);
 /// Those of weights.
 int64_t moved_weight_bytes(const Kernel& kernel);
-/// What a rank sends in a direct exchange; `before` and `after` are the bytes of its operand and its result.
-int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks);
 /// Bytes of a rank's part of a value.
 int64_t local_bytes(const TensorType& type, const Mesh& mesh);
 
 /// The costs of a Plan's steps.
 class CostModel {
  public:
-  /// `module` is the one the plan was made of: kernels refer to its constants.
+  /// `module` is the one the plan was made of: kernels refer to its constants. Ranks of the plan are those of the
+  /// machine, by number.
+  CostModel(const Plan& plan, const Module& module, Machine machine);
+  /// On a machine without levels.
   CostModel(const Plan& plan, const Module& module, Ceilings ceilings);
 
   /// A send is what leaves the rank, a recv what comes to it. Nothing for a step that holds others, and for a transfer
   /// in which the rank has no part. `chunked`: inside the one kernel of a loop over chunks.
   StepCost of(const Step& step, int rank, bool chunked = false) const;
-  const Ceilings& ceilings() const { return ceilings_; }
+  const Ceilings& ceilings() const { return machine_.ceilings; }
 
  private:
   const Plan& plan_;
-  const Ceilings ceilings_, chunked_;
+  const Machine machine_;
+  const Ceilings chunked_;
   std::vector<Work> kernels_, in_chunks_;  // by KernelId
 };
 

@@ -1,0 +1,73 @@
+// A machine that ranks run on, as plain data: what one rank can do, how many there are, and the network between them.
+// Machine files (samples/machines) are read into it, and the cost model reads it.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/op_kind.h"
+
+namespace weftc {
+
+/// What the machine of one rank can do at most: operations, bytes and seconds.
+struct Ceilings {
+  std::string machine;  // whose figures these are
+  double f32 = 0;       // operations a second on f32 and on whole numbers; all that is no product
+  double f64 = 0;       // on f64
+  double f16 = 0;       // products of f16 and bf16
+  double memory = 0;    // bytes a second, read and written together
+  double link = 0;      // bytes a second that a rank sends, and as many that it takes in
+  double latency = 0;   // seconds until ranks that meet go on
+  double step = 0;      // seconds of a step that does nothing
+  double function = 0;  // operations that exp, tanh and the like count as
+  double chunked = 1;   // the part of the machine that the one kernel of a loop over chunks has
+};
+
+/// How ranks of one level reach each other. NCCL has latencies for each.
+enum class Link : uint8_t { NvLink, Pcie, Network };
+
+/// Measured times of one kind of collective.
+struct TimeCurve {
+  struct Point {
+    double bytes = 0;  // that a rank sends in it
+    double seconds = 0;
+  };
+  OpKind kind = OpKind::AllReduce;
+  int ranks = 2;
+  std::vector<Point> points;  // ascending by bytes, at least one
+};
+
+/// One level of the network: a core's neighbours, a node, a rack. It consists of units of equally many ranks.
+struct NetworkLevel {
+  std::string name;
+  int ranks = 1;              // of one unit: a multiple of those of the level inside it
+  Link link = Link::Network;  // Machine::uses_nccl
+  double bandwidth = 0;       // bytes a second that each rank sends, and as many that it takes in, while all ranks do
+  double latency = 0;         // seconds until ranks that meet go on; not with NCCL, which has its own
+  bool multicast = false;     // the switch adds up and spreads (NVLink SHARP)
+  std::vector<TimeCurve> curves;  // without any: latency + bytes / bandwidth
+};
+
+/// Protocols of NCCL.
+enum class Protocol : uint8_t { LL, LL128, Simple };
+/// How a protocol was measured against NCCL's own model of it: factors.
+struct Calibration {
+  double latency = 1, bandwidth = 1;
+};
+
+struct Machine {
+  Ceilings ceilings;               // of one rank; link and latency are those of the innermost level
+  bool is_device = false;          // the target cuda; else host
+  std::vector<std::string> archs;  // as in Target
+  int64_t memory = 0;              // bytes of one rank; 0: not known
+  int ranks = 1;
+  bool uses_nccl = false;             // times follow NCCL's model; else what each level says
+  bool has_amd_host = false;          // NCCL: its processes run on AMD's processors, else on Intel's
+  std::vector<NetworkLevel> levels;   // from inner to outer, the last joins all ranks; empty: as ceilings say
+  std::array<Calibration, 3> nccl{};  // by Protocol
+
+  const std::string& name() const { return ceilings.machine; }
+};
+
+}  // namespace weftc

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kMostEntries = int64_t{1} << 23;        // of a table, for all nodes at once
 constexpr int64_t kMostRegionEntries = int64_t{1} << 17;  // of a table, for a region
 constexpr int kPriceSteps = 40;
+constexpr double kMostPrice = 1e4;  // of the cost without memory: what does not fit then never does
 
 using Clock = std::chrono::steady_clock;
 
@@ -126,8 +127,9 @@ class Solver {
 
   // Doubled until the limit holds, then halved between the largest price that did not hold and the least that did.
   void raise_price(std::vector<int> choices) {
-    double low = 0, high = 0, price = std::max(1.0, static_cast<double>(cost_of(problem_, choices)) / 1000);
-    for (int step = 0; step < kPriceSteps && !is_over(); ++step) {
+    const double cost = std::max(1.0, static_cast<double>(cost_of(problem_, choices)));
+    double low = 0, high = 0, price = cost / 1000;
+    for (int step = 0; step < kPriceSteps && price < kMostPrice * cost && !is_over(); ++step) {
       take(choices, minimise(price, choices));
       (peak_usage(problem_, choices) > problem_.limit ? low : high) = price;
       price = high == 0 ? low * 4 : (low + high) / 2;

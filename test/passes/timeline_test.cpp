@@ -9,7 +9,7 @@ using namespace weftc::test;
 namespace {
 
 Timeline timeline_of(const Plan& plan, const Module& module) {
-  return predict_timeline(plan, CostModel(plan, module, {"a test", 1e30, 1e30, 1e30, 1e30, 1e30, 2, 1, 1}));
+  return predict_timeline(plan, CostModel(plan, module, Ceilings{"a test", 1e30, 1e30, 1e30, 1e30, 1e30, 2, 1, 1}));
 }
 
 Timeline timeline_of(const std::string& model, const std::string& yaml) {

@@ -1,0 +1,152 @@
+#include "passes/sharding/plan_sharding.h"
+
+#include <algorithm>
+
+#include "ir/exchange_types.h"
+#include "ir/op_def.h"
+#include "passes/cost/machine.h"
+#include "passes/layout/layout_trial.h"
+#include "passes/partition/solve.h"
+#include "passes/sharding/value_peak.h"
+
+namespace weftc {
+
+namespace {
+
+constexpr double kPicoseconds = 1e12;
+
+/// What the graph of a trial takes.
+void measure(const Module& module, const Graph& graph, const Machine& machine, const ExchangeSeconds& exchange,
+             ShardingPlan& plan) {
+  plan.seconds = static_cast<double>(laid_out_cost(module, graph, machine.ceilings, exchange)) / kPicoseconds;
+  plan.exchanging = 0, plan.collectives = 0;
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    if (!is_exchange(op)) continue;
+    ++plan.collectives;
+    plan.exchanging += exchange(op.kind, local_bytes(graph.type(op.inputs[0]), plan.mesh),
+                                local_bytes(graph.type(op.outputs[0]), plan.mesh), axes_of(op));
+  }
+}
+
+class Planner {
+ public:
+  Planner(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
+          const PlanLimits& limits)
+      : module_(module), schedule_(schedule), target_(target), machine_(machine), limits_(limits) {}
+
+  /// The same op of all layers is one choice, unless layers that differ are faster by more than a little: of plans that
+  /// take the same the one with few lines is better.
+  std::optional<ShardingPlan> plan(const Mesh& mesh) {
+    constexpr double kMuch = 0.99;
+    take(mesh);
+    std::optional<ShardingPlan> folded = plan(mesh, LayerClasses(module_.graph));
+    if (module_.graph.op_count() > limits_.most_ops) return folded;
+    std::optional<ShardingPlan> each = plan(mesh, LayerClasses::of_one(module_.graph));
+    if (!folded || !each) return folded ? folded : each;
+    folded->bound = each->bound;
+    return each->seconds < kMuch * folded->seconds ? each : folded;
+  }
+
+  /// All ranks do the same.
+  std::optional<ShardingPlan> without_entries(const Mesh& mesh) {
+    take(mesh);
+    ShardingPlan plan;
+    plan.mesh = mesh;
+    return finish(std::move(plan));
+  }
+
+ private:
+  /// The problem knows memory at one time, and not what collectives hold: a plan that takes more than there is is made
+  /// anew for as much less.
+  std::optional<ShardingPlan> plan(const Mesh& mesh, const LayerClasses& classes) {
+    constexpr int kMostTries = 6;
+    if (machine_.memory == 0) return plan(mesh, classes, std::nullopt);
+    int64_t memory = machine_.memory;
+    for (int tries = 0; tries < kMostTries && memory > 0; ++tries) {
+      std::optional<ShardingPlan> made = plan(mesh, classes, memory);
+      if (!made || made->peak <= machine_.memory) return made;
+      memory -= made->peak - machine_.memory;
+    }
+    return {};
+  }
+
+  std::optional<ShardingPlan> plan(const Mesh& mesh, const LayerClasses& classes, std::optional<int64_t> memory) {
+    const ExchangeSeconds exchange = seconds_on(mesh);
+    const ShardingProblem problem(module_, classes, machine_.ceilings, exchange, memory);
+    const PartitionSolution solution = solve_partition(problem.problem(), limits_.seconds);
+    if (solution.choices.empty()) return {};
+    EntrySearch search(module_, schedule_, target_, [&](const Graph& graph) {
+      return laid_out_cost(module_, graph, machine_.ceilings, exchange) + lacking(graph);
+    });
+    ShardingPlan made;
+    made.mesh = mesh;
+    made.entries = search.find(problem.chosen(solution.choices)).entries;
+    made.bound = static_cast<double>(solution.lower_bound) / kPicoseconds;
+    return finish(std::move(made));
+  }
+
+  /// Bytes that a graph takes and a rank does not have, as a cost: more than any time, so that no entry is dropped that
+  /// makes it fit.
+  int64_t lacking(const Graph& graph) const {
+    if (machine_.memory == 0) return 0;
+    const int64_t bytes = value_peak(module_, graph).bytes - machine_.memory;
+    return bytes > 0 ? static_cast<int64_t>(kPicoseconds) * 1000 + bytes : 0;
+  }
+
+  void take(const Mesh& mesh) {
+    module_.places.front().mesh = mesh;
+    schedule_.mesh = mesh;
+  }
+
+  ExchangeSeconds seconds_on(const Mesh& mesh) const {
+    return [this, mesh](OpKind kind, int64_t before, int64_t after, const std::vector<int>& axes) {
+      return collective_seconds(machine_, kind, before, after, group_of(machine_, mesh, axes));
+    };
+  }
+
+  std::optional<ShardingPlan> finish(ShardingPlan plan) {
+    Schedule schedule = schedule_;
+    for (const PlannedEntry& planned : plan.entries) schedule.shard.push_back(planned.entry);
+    Diags refused;
+    const LayoutTrial trial = try_layouts(module_, {schedule, target_, refused});
+    if (!refused.ok()) return {};
+    measure(module_, trial.graph, machine_, seconds_on(plan.mesh), plan);
+    plan.peak = value_peak(module_, trial.graph).bytes;
+    return plan;
+  }
+
+  Module& module_;
+  Schedule schedule_;
+  const Target& target_;
+  const Machine& machine_;
+  const PlanLimits limits_;
+};
+
+}  // namespace
+
+std::vector<Mesh> meshes_of(int ranks) {
+  std::vector<Mesh> meshes = {{{"x", ranks}}};
+  for (int outer = 2; outer < ranks; ++outer)
+    if (ranks % outer == 0 && ranks / outer > 1) meshes.push_back({{"x", outer}, {"y", ranks / outer}});
+  return meshes;
+}
+
+std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
+                                        const Machine& machine, const PlanLimits& limits) {
+  const Mesh before = module.places.front().mesh;
+  Planner planner(module, schedule, target, machine, limits);
+  std::vector<ShardingPlan> plans;
+  const auto add = [&](std::optional<ShardingPlan> plan) {
+    if (plan) plans.push_back(std::move(*plan));
+  };
+  for (const Mesh& mesh : meshes_of(limits.ranks)) add(planner.plan(mesh));
+  if (std::optional<ShardingPlan> alike = planner.without_entries(meshes_of(limits.ranks).front());
+      alike && (machine.memory == 0 || alike->peak <= machine.memory))
+    add(std::move(alike));
+  module.places.front().mesh = before;
+  std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  return plans;
+}
+
+}  // namespace weftc

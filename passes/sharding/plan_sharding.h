@@ -1,0 +1,34 @@
+// From a graph and a machine to a mesh and the `shard` entries of a schedule (Alpa's and Rhino's question, within one
+// place): for each mesh that the ranks can form, the layouts of least cost, and the entries that lead to them.
+#pragma once
+#include "ir/machine.h"
+#include "passes/sharding/shard_entries.h"
+
+namespace weftc {
+
+/// What a plan may take.
+struct PlanLimits {
+  int ranks = 1;
+  double seconds = 20;      // for each mesh, about
+  size_t most_ops = 12000;  // of larger graphs the same op of all layers is one choice
+};
+
+struct ShardingPlan {
+  Mesh mesh;
+  std::vector<PlannedEntry> entries;
+  double seconds = 0;     // that ops and collectives take one after the other, as the cost model has it
+  double bound = 0;       // no choice of layouts on this mesh takes less
+  double exchanging = 0;  // the seconds of collectives among them
+  int64_t collectives = 0;
+  int64_t peak = 0;  // bytes of a rank: sources and what lives together
+};
+
+/// Meshes of at most two axes whose sizes multiply to the number of ranks.
+std::vector<Mesh> meshes_of(int ranks);
+
+/// Plans, the best first; that of ranks that all do the same is among them as the mesh without entries. The module
+/// stands in front of apply-layouts with one place, whose mesh is replaced. Entries of `schedule` are kept.
+std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
+                                        const Machine& machine, const PlanLimits& limits);
+
+}  // namespace weftc

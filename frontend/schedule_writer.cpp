@@ -189,7 +189,8 @@ std::optional<std::string> with_transforms(const std::string& file, const std::s
 }
 
 /// Entries of a mapping with the comments behind them, all in one column.
-static std::vector<std::string> with_comments(std::vector<std::string> items, const std::vector<std::string>& comments) {
+static std::vector<std::string> with_comments(std::vector<std::string> items,
+                                              const std::vector<std::string>& comments) {
   size_t width = 0;
   for (const std::string& item : items) width = std::max(width, item.size());
   for (size_t i = 0; i < items.size() && i < comments.size(); ++i)
@@ -232,7 +233,8 @@ std::string with_mesh(const std::string& text, const Mesh& mesh) {
   std::vector<std::string> axes;
   for (const MeshAxis& axis : mesh) axes.push_back(format("{}: {}", axis.name, axis.size));
   std::vector<std::string> lines = lines_of(text);
-  const auto first = std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.starts_with("weft:"); });
+  const auto first =
+      std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.starts_with("weft:"); });
   lines.insert(first == lines.end() ? first : first + 1, format("mesh: {{}}", join(axes, ", ")));
   return join(lines, "\n") + "\n";
 }

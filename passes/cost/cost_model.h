@@ -46,8 +46,8 @@ struct StepCost {
 };
 StepCost cost_of(const Work& work, const Ceilings& ceilings);
 
-/// What an op by itself does on one of the ranks of `mesh`, over which its operands and results are sliced as their types
-/// say: its operations, and as bytes its operands and results.
+/// What an op by itself does on one of the ranks of `mesh`, over which its operands and results are sliced as their
+/// types say: its operations, and as bytes its operands and results.
 Work work_alone(const Module& module, const Graph& graph, const Op& op, const Mesh& mesh, double function);
 /// Operations of an op by itself on one rank; a multiplication with its addition is two. `function`: of exp and the
 /// like.

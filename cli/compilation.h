@@ -7,6 +7,7 @@
 #include "cli/order_search.h"
 #include "cli/recompute_search.h"
 #include "cli/variants.h"
+#include "ir/machine.h"
 #include "ir/plan.h"
 #include "ir/schedule.h"
 #include "passes/plan/merge_variants.h"
@@ -19,6 +20,7 @@ struct Compilation {
   Schedule schedule;
   Module module;
   Target target;
+  Machine machine;  // that predictions are for
   RunReport passes;
   Plan plan;
   // Of what the schedule lets be searched.

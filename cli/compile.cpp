@@ -9,6 +9,7 @@
 #include "cli/build.h"
 #include "cli/build_report.h"
 #include "cli/commands.h"
+#include "cli/machine_use.h"
 #include "cli/pass_output.h"
 #include "cli/process.h"
 #include "cli/profile_file.h"
@@ -111,11 +112,14 @@ bool fits_memory(const Compilation& c, Diags& diags) {
 
 std::unique_ptr<Compilation> compile_as_given(Schedule schedule, const Options& options, Diags& diags) {
   const Stopwatch watch;
+  std::optional<Machine> machine = machine_for(options, diags);
+  if (!machine) return nullptr;
   const ReadOptions read{options.model, all_dims(options, schedule), options.shapes, options.binds, options.elements};
   std::optional<Module> module = read_onnx(read, diags, &schedule);
   progress(options, "read " + printable(options.model), watch.seconds());
   if (!module) return nullptr;
-  auto c = std::make_unique<Compilation>(Compilation{std::move(schedule), std::move(*module), options.target, {}, {}});
+  auto c = std::make_unique<Compilation>(
+      Compilation{std::move(schedule), std::move(*module), options.target, std::move(*machine), {}, {}});
   c->target.memory = c->schedule.memory_limit.value_or(0);
   return run_passes(*c, options, diags) ? std::move(c) : nullptr;
 }
@@ -135,8 +139,8 @@ std::unique_ptr<Compilation> compile_in_found_order(Schedule schedule, const Opt
   const std::unique_ptr<Compilation> first = compile_as_given(schedule, options_of_search(options), diags);
   if (!first) return nullptr;
   const Stopwatch watch;
-  std::optional<FoundOrder> order =
-      search_order(first->module, first->schedule, first->target, profile ? &*profile : nullptr, diags);
+  std::optional<FoundOrder> order = search_order({first->module, first->schedule, first->target, first->machine},
+                                                 profile ? &*profile : nullptr, diags);
   if (!order) return nullptr;
   progress(options, "search of the order", watch.seconds());
   take_order(schedule, *order);
@@ -213,7 +217,7 @@ std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, 
 static bool plan_graph(Compilation& c, const Options& options, Diags& diags) {
   const Stopwatch watch;
   std::optional<Plan> plan = run_planning(c, options, diags);
-  if (!plan || !diags.ok()) return false;
+  if (!plan || !diags.ok() || !has_all_ranks(c.machine, *plan, options, diags)) return false;
   c.plan = std::move(*plan);
   c.plan.unrolls_layers = options.unroll_layers;
   progress(options, "plan", watch.seconds());

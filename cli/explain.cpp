@@ -404,7 +404,7 @@ int run_explain(const Options& options) {
   const std::unique_ptr<Compilation> compiled = compile_graph(options, whole, scheduled.get());
   if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
   if (!add_measured_times(*compiled, options, whole)) return finish(whole);
-  const PredictedTimes prediction = {predicted_timeline(*compiled, options), predicted_order(*compiled, options, whole),
+  const PredictedTimes prediction = {predicted_timeline(*compiled), predicted_order(*compiled, options, whole),
                                      options.profile.empty() ? "predicted" : "of measured times"};
   const std::string why = why_bits_differ(scheduled->module, *compiled, options);
   if (options.json)

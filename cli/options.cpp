@@ -179,7 +179,7 @@ void add_tune_flags(CLI::App& verb, FlagTexts& given, Options& options) {
 void add_prediction_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_option("--page", options.page, "writes the timeline as a page for a browser")->type_name("FILE.html");
   add_list(verb, "--ceiling", given.ceilings, "NAME=X",
-           "replaces what the prediction takes for the target: " + join(ceiling_names(), ", "));
+           "replaces what the prediction takes for the machine: " + join(ceiling_names(), ", "));
 }
 
 void add_trace_flags(CLI::App& verb, Options& options) {
@@ -221,8 +221,13 @@ void add_solve_flags(CLI::App& verb, Options& options) {
 }
 
 void add_profile_flags(CLI::App& verb, FlagTexts& given, Options& options) {
-  verb.add_option("-o", options.output, "what was measured, for --profile of explain, tune and compile")
-      ->type_name("FILE.json");
+  verb.add_flag("--machine", options.measures_machine, "measures this machine instead of a model");
+  verb.add_option("--ranks", options.machine_ranks, "with --machine: how many; without it, a rank a core")
+      ->check(CLI::Range(1, 64))
+      ->type_name("N");
+  verb.add_option("-o", options.output,
+                  "what was measured, for --profile (or, of a machine, --machine) of explain, tune and compile")
+      ->type_name("FILE");
   verb.add_option("--iterations", options.iterations, "invocations that are measured")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -234,7 +239,9 @@ void add_profile_flags(CLI::App& verb, FlagTexts& given, Options& options) {
 void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& options) {
   const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
   if (takes(Verb::kModel))
-    app.add_option("MODEL", options.model, ".onnx, or .onnxtxt (ONNX text syntax)")->required()->type_name("");
+    app.add_option("MODEL", options.model, ".onnx, or .onnxtxt (ONNX text syntax)")
+        ->required(!takes(Verb::kProfile))
+        ->type_name("");
   if (takes(Verb::kTrace)) add_trace_flags(app, options);
   if (takes(Verb::kModel | Verb::kTrace)) {
     add_model_flags(app, given);
@@ -271,6 +278,9 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
   if (takes(Verb::kTune)) add_tune_flags(app, given, options);
   if (takes(Verb::kProfile)) add_profile_flags(app, given, options);
+  if (takes(Verb::kBuild | Verb::kExplain | Verb::kTune | Verb::kTrace))
+    app.add_option("--machine", options.machine, "the machine that predictions are for; without it, a usual one")
+        ->type_name("FILE.yaml");
   if (takes(Verb::kBuild | Verb::kExplain | Verb::kTune))
     app.add_option("--profile", options.profile,
                    "what `weft profile` measured: its times instead of those that the cost model predicts")
@@ -316,6 +326,15 @@ void read_piped_schedules(Options& options) {
   }
 }
 
+void check_profile_flags(const Options& options) {
+  if (options.model.empty() == !options.measures_machine)
+    throw CLI::ValidationError("profile measures either a MODEL or, with --machine, this machine");
+  if (options.measures_machine && options.output.empty())
+    throw CLI::ValidationError("profile --machine needs -o FILE.yaml: where the result goes");
+  if (!options.measures_machine && options.machine_ranks > 0)
+    throw CLI::ValidationError("--ranks is for profile --machine: a MODEL has those of its schedule");
+}
+
 /// Understands the texts, and checks what CLI11 cannot; errors are thrown as CLI11 throws them.
 void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   parse_each(given.dims, options.dims, parse_dim_option);
@@ -341,6 +360,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
     if (options.chunks.empty()) options.chunks = {2, 4, 8};
     options.budget = parse_duration(given.budget).value_or(0);
   }
+  if (verb.flags & Verb::kProfile) check_profile_flags(options);
   if ((verb.flags & Verb::kSolve) && options.micro_batches.empty()) options.micro_batches = {16};
   for (const std::string& word : split(given.run_args, ' '))
     if (!word.empty()) options.run_args.push_back(word);

@@ -55,7 +55,10 @@ struct Options {
   std::vector<std::string> traces;  // trace
   std::vector<std::string> logs;    // log
   std::string iteration = "median";
-  std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the target's
+  std::string machine;            // compile, explain, tune: the file of the machine that predictions are for
+  bool measures_machine = false;  // profile: the machine, not a model
+  int machine_ranks = 0;          // profile: of the machine; 0: a rank a core
+  std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the machine's
   std::string problems;                                  // solve
   std::vector<std::string> cases;
   int per_period = 1;

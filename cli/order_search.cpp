@@ -17,14 +17,13 @@ std::string standing_of(int64_t value, int64_t least) { return standing(value <=
 
 class OrderSearch {
  public:
-  OrderSearch(const Module& module, const Schedule& schedule, const Target& target, const Profile* profile,
-              Diags& diags)
-      : module_(module), schedule_(schedule), target_(target), profile_(profile), diags_(diags) {}
+  OrderSearch(const OrderedModule& first, const Profile* profile, Diags& diags)
+      : first_(first), module_(first.module), schedule_(first.schedule), profile_(profile), diags_(diags) {}
 
   std::optional<FoundOrder> run() {
-    const std::optional<Plan> plan = make_plan(module_, target_, diags_);
+    const std::optional<Plan> plan = make_plan(module_, first_.target, diags_);
     if (!plan) return {};
-    BlockCosts costs = block_costs(*plan, *module_.pipeline, CostModel(*plan, module_, ceilings_of(target_)));
+    BlockCosts costs = block_costs(*plan, *module_.pipeline, CostModel(*plan, module_, first_.machine));
     if (profile_ && !take_measured_times(costs, *plan, module_, schedule_, *profile_, diags_)) return {};
     limit_memory(costs);
     const SearchRequest& request = schedule_.pipeline->search;
@@ -77,18 +76,17 @@ class OrderSearch {
     return facts;
   }
 
+  const OrderedModule& first_;
   const Module& module_;
   const Schedule& schedule_;
-  const Target& target_;
   const Profile* const profile_;
   Diags& diags_;
 };
 
 }  // namespace
 
-std::optional<FoundOrder> search_order(const Module& module, const Schedule& schedule, const Target& target,
-                                       const Profile* profile, Diags& diags) {
-  return OrderSearch(module, schedule, target, profile, diags).run();
+std::optional<FoundOrder> search_order(const OrderedModule& first, const Profile* profile, Diags& diags) {
+  return OrderSearch(first, profile, diags).run();
 }
 
 std::string standing(bool is_proved, const std::string& bound) {

@@ -66,7 +66,7 @@ class Profiler {
     const Fingerprints prints = fingerprints_of(compiled_->plan, compiled_->module);
     profile_.model = prints.model, profile_.stages = prints.stages;
     if (!compiled_->module.pipeline) return;
-    const CostModel model(compiled_->plan, compiled_->module, ceilings_of(compiled_->target));
+    const CostModel model(compiled_->plan, compiled_->module, compiled_->machine);
     const BlockCosts costs = block_costs(compiled_->plan, *compiled_->module.pipeline, model);
     std::vector<std::string> names;
     for (size_t b = 0; b < costs.blocks.size(); ++b) {
@@ -178,6 +178,7 @@ class Profiler {
 }  // namespace
 
 int run_profile(const Options& options) {
+  if (options.measures_machine) return run_machine_profile(options);
   Diags diags;
   return Profiler(options).run(diags);
 }

@@ -17,7 +17,7 @@ bool add_measured_times(Compilation& c, const Options& options, Diags& diags) {
     c.measured = "measured times: " + join(blocks, ", ");
     return is_of_same(*profile, fingerprints_of(c.plan, c.module), diags);
   }
-  BlockCosts costs = block_costs(c.plan, *c.module.pipeline, CostModel(c.plan, c.module, ceilings_of(c.target)));
+  BlockCosts costs = block_costs(c.plan, *c.module.pipeline, CostModel(c.plan, c.module, c.machine));
   if (!take_measured_times(costs, c.plan, c.module, c.schedule, *profile, diags)) return false;
   c.measured = times_text(costs, c.plan, c.module, c.schedule, true);
   return true;

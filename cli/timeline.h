@@ -8,9 +8,9 @@
 
 namespace weftc {
 
-/// The timeline of a compiled plan, with the ceilings of its target unless --ceiling replaces them.
-Timeline predicted_timeline(const Compilation& compilation, const Options& options);
-/// The order of its pipeline with the same ceilings; nothing where it has none.
+/// The timeline of a compiled plan on the machine of its compilation.
+Timeline predicted_timeline(const Compilation& compilation);
+/// The order of its pipeline on the same machine; nothing where it has none.
 std::optional<OrderPicture> predicted_order(const Compilation& compilation, const Options& options, Diags& diags);
 
 }  // namespace weftc

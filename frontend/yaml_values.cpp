@@ -3,6 +3,9 @@
 #include "frontend/yaml_values.h"
 
 #include <charconv>
+#include <cmath>
+
+#include "ir/base/quantity.h"
 
 namespace weftc {
 
@@ -86,28 +89,12 @@ std::optional<std::vector<int64_t>> YamlValues::integers(const YamlNode& node, c
 }
 
 std::optional<int64_t> YamlValues::bytes(const YamlNode& node, const std::string& what) {
-  static constexpr struct {
-    const char* name;
-    int64_t bytes;
-  } kUnits[] = {{"", 1},
-                {"B", 1},
-                {"KiB", 1 << 10},
-                {"MiB", 1 << 20},
-                {"GiB", 1 << 30},
-                {"TiB", 1LL << 40},
-                {"KB", 1000},
-                {"MB", 1000LL * 1000},
-                {"GB", 1000LL * 1000 * 1000},
-                {"TB", 1000LL * 1000 * 1000 * 1000}};
   const std::optional<std::string> text = word(node, what);
   if (!text) return {};
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  const std::string_view unit = trim(std::string_view(end, static_cast<size_t>(text->data() + text->size() - end)));
-  for (const auto& known : kUnits)
-    if (error == std::errc() && unit == known.name && number > 0 && number <= (int64_t{1} << 60) / known.bytes)
-      return number * known.bytes;
-  diags_.error("schedule-bytes", node.loc, "{} must be a size such as 70GiB, 512MiB or 1000000, not '{}'", what,
+  constexpr double kMost = 0x1p60;
+  const std::optional<double> bytes = parse_quantity(*text, Quantity::Bytes);
+  if (bytes && *bytes >= 1 && *bytes <= kMost && *bytes == std::floor(*bytes)) return static_cast<int64_t>(*bytes);
+  diags_.error("schedule-bytes", node.loc, "{} must be {}, not '{}'", what, example_of(Quantity::Bytes),
                printable(*text));
   return {};
 }

@@ -70,4 +70,10 @@ struct Machine {
   const std::string& name() const { return ceilings.machine; }
 };
 
+/// Ranks that exchange something, as the network sees them.
+struct RankGroup {
+  int ranks = 1;
+  std::vector<int> within;  // by level of the machine: most of them that lie in one unit of it
+};
+
 }  // namespace weftc

@@ -11,6 +11,7 @@
 #include "cli/process.h"
 #include "cli/timeline.h"
 #include "frontend/tensor_file.h"
+#include "ir/base/quantity.h"
 
 namespace weftc {
 
@@ -25,10 +26,7 @@ constexpr int kWrongInput = 1;                            // exit code of a prog
 std::optional<double> link_of(const std::vector<std::string>& run_args) {
   const auto at = std::find(run_args.begin(), run_args.end(), "--link");
   if (at == run_args.end() || at + 1 == run_args.end()) return {};
-  char* unit = nullptr;
-  const double number = std::strtod((at + 1)->c_str(), &unit);
-  const double factor = *unit == 'k' ? 1e3 : *unit == 'M' ? 1e6 : *unit == 'G' ? 1e9 : 1;
-  return number > 0 ? std::optional(number * factor) : std::nullopt;
+  return parse_quantity(split(*(at + 1), ',').front(), Quantity::ByteRate);
 }
 
 /// The time of a trial beside the first one's, as far as it is known.
@@ -59,14 +57,13 @@ std::unique_ptr<Compilation> ProgramTrials::compile(const Trial& trial, Diags& d
   Options options = options_;
   options.quiet = true;
   options.schedules = {schedule_file(trial.choice, diags)};
+  if (const std::optional<double> link = link_of(options_.run_args)) options.ceilings.push_back({"link", *link});
   std::unique_ptr<Compilation> c = diags.ok() ? compile_graph(options, diags) : nullptr;
   return c && compile_plan(*c, options, diags) ? std::move(c) : nullptr;
 }
 
 void ProgramTrials::predict(std::vector<Trial>& trials) {
   if (machine_.empty()) machine_ = machine_text(options_);
-  Options options = options_;
-  if (const std::optional<double> link = link_of(options_.run_args)) options.ceilings.push_back({"link", *link});
   std::string first;
   for (Trial& trial : trials) {
     Diags diags;
@@ -76,7 +73,7 @@ void ProgramTrials::predict(std::vector<Trial>& trials) {
       trial.result = "not built: " + diags.all().front().id;
       continue;
     }
-    trial.predicted = predicted_timeline(*c, options).seconds;
+    trial.predicted = predicted_timeline(*c).seconds;
     std::string text;
     for (const SourceFile& file : emit(c->plan, diags))
       if (file.path != "manifest.json") text += file.text;

@@ -186,7 +186,7 @@ bool Tuner::choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags)
   const Compilation& c = *compiled_;
   const std::optional<Plan> plan = plan_kernels(c.module, c.target, diags, c.schedule.kernels);
   if (!plan) return false;
-  kernels = kernel_candidates(*plan, c.module, CostModel(*plan, c.module, ceilings_of(plan->target)),
+  kernels = kernel_candidates(*plan, c.module, CostModel(*plan, c.module, c.machine),
                               options_.is_all ? Reach::All : Reach::Promising);
   if (has_one_thread(options_)) drop_one_thread(kernels);
   check_named_kernels(options_, *plan, kernels, diags);

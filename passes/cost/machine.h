@@ -6,11 +6,6 @@
 
 namespace weftc {
 
-/// Ranks that exchange something, as the network sees them.
-struct RankGroup {
-  int ranks = 1;
-  std::vector<int> within;  // by level of the machine: most of them that lie in one unit of it
-};
 /// The group of these ranks, which are numbered by units: rank r is in unit r / level.ranks of each level.
 RankGroup group_of(const Machine& machine, const std::vector<int>& ranks);
 /// The group that axes of a mesh over the ranks 0, 1, 2, ... join: that of the first rank, to which all others are

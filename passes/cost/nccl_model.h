@@ -1,6 +1,6 @@
 // The time of a collective of NCCL by the model that NCCL itself chooses algorithms with.
 #pragma once
-#include "passes/cost/machine.h"
+#include "ir/machine.h"
 
 namespace weftc {
 

@@ -15,6 +15,7 @@ int run_verify(const Options& options);
 int run_solve(const Options& options);
 int run_tune(const Options& options);
 int run_profile(const Options& options);
+int run_plan(const Options& options);
 int run_machine_profile(const Options& options);
 int run_verify_many(const Options& options);
 int run_ops(const Options& options);

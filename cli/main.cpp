@@ -25,6 +25,7 @@ constexpr Verb kVerbs[] = {
     {"export", "writes a trained model as ONNX", Verb::kExport, weftc::run_export},
     {"tune", "tries transforms and strategies of kernels, writes the fastest schedule", Verb::kModel | Verb::kTune,
      weftc::run_tune},
+    {"plan", "chooses layouts for a machine, writes them as a schedule", Verb::kModel | Verb::kPlan, weftc::run_plan},
     {"profile", "measures what each block of a pipeline takes on this machine, or the machine itself",
      Verb::kModel | Verb::kProfile, weftc::run_profile},
     {"solve", "finds the shortest periods of pipelines, with the least memory", Verb::kSolve | Verb::kJson,

@@ -235,6 +235,18 @@ void add_profile_flags(CLI::App& verb, FlagTexts& given, Options& options) {
       ->type_name("TEXT");
 }
 
+void add_plan_flags(CLI::App& verb, Options& options) {
+  verb.add_option("--machine", options.machine, "the machine to plan for (samples/machines)")
+      ->required()
+      ->type_name("FILE.yaml");
+  verb.add_option("--ranks", options.machine_ranks, "how many of the machine's; without it, all")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
+  add_list(verb, "--keep,--train", options.schedules, "FILE",
+           "a schedule of which all stays, such as `dims` and `train`; it says nothing of ranks");
+  verb.add_option("-o", options.output, "the schedule; without it, standard output")->type_name("FILE.yaml");
+}
+
 /// All flags of one verb, by its groups.
 void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& options) {
   const auto takes = [&](unsigned flags) { return (verb.flags & flags) != 0; };
@@ -245,8 +257,10 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
   if (takes(Verb::kTrace)) add_trace_flags(app, options);
   if (takes(Verb::kModel | Verb::kTrace)) {
     add_model_flags(app, given);
-    add_list(app, "--schedule", options.schedules, "FILE", "YAML; without it, one rank");
-    add_list(app, "--mesh", given.mesh, "AXIS=N", "gives an axis of the schedule's mesh another size");
+    if (!takes(Verb::kPlan)) {
+      add_list(app, "--schedule", options.schedules, "FILE", "YAML; without it, one rank");
+      add_list(app, "--mesh", given.mesh, "AXIS=N", "gives an axis of the schedule's mesh another size");
+    }
     app.add_option("--precision", given.precision,
                    "what operands of products and convolutions are rounded to, whatever the schedule says")
         ->check(CLI::IsMember(precision_names()));
@@ -278,6 +292,7 @@ void add_flags(CLI::App& app, const Verb& verb, FlagTexts& given, Options& optio
   if (takes(Verb::kOps)) app.add_flag("--markdown", options.markdown, "prints a Markdown table");
   if (takes(Verb::kTune)) add_tune_flags(app, given, options);
   if (takes(Verb::kProfile)) add_profile_flags(app, given, options);
+  if (takes(Verb::kPlan)) add_plan_flags(app, options);
   if (takes(Verb::kBuild | Verb::kExplain | Verb::kTune | Verb::kTrace))
     app.add_option("--machine", options.machine, "the machine that predictions are for; without it, a usual one")
         ->type_name("FILE.yaml");

@@ -93,7 +93,8 @@ struct Verb {
     kExport = 2048,
     kLog = 4096,
     kSolve = 8192,
-    kProfile = 16384
+    kProfile = 16384,
+    kPlan = 32768
   };
   const char* name;
   const char* help;

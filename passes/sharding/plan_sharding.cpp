@@ -91,7 +91,7 @@ class Planner {
   int64_t lacking(const Graph& graph) const {
     if (machine_.memory == 0) return 0;
     const int64_t bytes = value_peak(module_, graph).bytes - machine_.memory;
-    return bytes > 0 ? static_cast<int64_t>(kPicoseconds) * 1000 + bytes : 0;
+    return bytes > 0 ? kCannotRun + bytes : 0;
   }
 
   void take(const Mesh& mesh) {

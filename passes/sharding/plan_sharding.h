@@ -27,7 +27,8 @@ struct ShardingPlan {
 std::vector<Mesh> meshes_of(int ranks);
 
 /// Plans, the best first; that of ranks that all do the same is among them as the mesh without entries. The module
-/// stands in front of apply-layouts with one place, whose mesh is replaced. Entries of `schedule` are kept.
+/// stands in front of apply-layouts with one place, whose mesh is replaced. `schedule` is that under which the module
+/// was made.
 std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
                                         const Machine& machine, const PlanLimits& limits);
 

@@ -206,7 +206,8 @@ PlannedEntries EntrySearch::find(ChosenLayouts wanted) {
   planned.cost = cost_(trial->graph);
   for (size_t e = 0; e < added_.size(); ++e) {
     const std::optional<int64_t> without = cost_without(e);
-    planned.entries.push_back({added_[e].entry, without ? *without - planned.cost : 0});
+    const bool is_needed = !without || (*without >= kCannotRun && planned.cost < kCannotRun);
+    planned.entries.push_back({added_[e].entry, without ? *without - planned.cost : 0, is_needed});
   }
   return planned;
 }

@@ -13,8 +13,12 @@ namespace weftc {
 /// What an entry says, for who explains it.
 struct PlannedEntry {
   ShardEntry entry;
-  int64_t saves = 0;  // picoseconds that the graph would take longer without it
+  int64_t saves = 0;       // picoseconds that the graph would take longer without it
+  bool is_needed = false;  // without it the graph could not run: it takes kCannotRun
 };
+
+/// The cost of a graph that cannot run, at least: a quarter of an hour.
+inline constexpr int64_t kCannotRun = int64_t{1000} * 1000 * 1000 * 1000 * 1000;
 
 struct PlannedEntries {
   std::vector<PlannedEntry> entries;

@@ -1,0 +1,90 @@
+# test: slow
+"""`weft plan`: schedules from nothing are read, kept in part, compiled, and compute what one rank computes."""
+
+import re
+
+import harness
+
+FOLDER = harness.scratch("plan")
+MLP = harness.ROOT / "samples" / "mlp" / "mlp.onnxtxt"
+HOST = """machine: a host
+target: host
+archs: [x86-64-v3]
+ranks: {ranks}
+rank: {{f32: 100GOP/s, f64: 50GOP/s, f16: 100GOP/s, memory: 20GB/s, capacity: {capacity}, step: 50ns, function: 50}}
+network:
+  - {{name: wire, ranks: {ranks}, bandwidth: 1GB/s, latency: 5us}}
+"""
+TRAIN = """weft: 1  # of the user
+dims: {batch: 8, seq: 32}
+train:
+  loss: {cross_entropy: {scores: logits, labels: input_ids, shift: 1}}
+  optimizer: {adamw: {rate: 1e-3, epsilon: 1e-5}}
+"""
+
+
+def machine(ranks, capacity="8GB"):
+    path = FOLDER / f"host{ranks}_{capacity}.yaml"
+    path.write_text(HOST.format(ranks=ranks, capacity=capacity))
+    return path
+
+
+def plan(name, model, on, *flags):
+    """The schedule's file and text; the table of meshes is on standard error."""
+    file = FOLDER / f"{name}.yaml"
+    status, _, err = harness.weft("plan", model, "--machine", on, "-o", file, "--quiet", *flags)
+    if not harness.check(f"{name}/is planned", status == 0, f"exit {status}: {err[-400:]}"):
+        return None, ""
+    rows = [line for line in err.splitlines() if re.search(r"\d+\.\d\d +\d", line)]
+    harness.check(f"{name}/says what else there is", "of the best" in err and len(rows) >= 2, err[-400:])
+    return file, file.read_text()
+
+
+def check_inference():
+    for ranks in (2, 4):
+        file, text = plan(f"mlp{ranks}", MLP, machine(ranks))
+        if file is None:
+            continue
+        harness.check(f"mlp{ranks}/a line an entry", re.search(r"^mesh: \{\w+: \d", text, re.M) and '  "' in text and "# saves" in text, text)
+        status, out, err = harness.weft("verify", MLP, "--schedule", file)
+        harness.check(f"mlp{ranks}/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
+
+
+def check_training():
+    """Layers agree, and have a line together; what the user wrote stays."""
+    model = harness.make_gpt2(FOLDER / "gpt2.onnx", "--layers", "3", "--width", "64", "--heads", "4", "--vocab", "256", "--context", "64")
+    kept = FOLDER / "train.yaml"
+    kept.write_text(TRAIN)
+    file, text = plan("training", model, machine(2), "--train", kept)
+    if file is None:
+        return
+    harness.check("training/keeps the user's text", text.startswith("weft: 1  # of the user\nmesh: ") and TRAIN.partition("\n")[2] in text, text)
+    harness.check("training/few lines", len(text.splitlines()) <= 40, text)
+    status, out, err = harness.weft("verify", model, "--schedule", file)
+    harness.check("training/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
+
+
+def refused(name, code, *says, kept="weft: 1\n", flags=()):
+    file = FOLDER / "kept.yaml"
+    file.write_text(kept)
+    status, _, err = harness.weft("plan", MLP, "--keep", file, *flags)
+    harness.check(f"refused/{name}", status == code and all(text in err for text in says), f"exit {status}: {err[-400:]}")
+
+
+def check_refusals():
+    on = ("--machine", machine(4))
+    refused("ranks", 1, "--ranks 5: the machine has 4 [plan-ranks]", flags=(*on, "--ranks", "5"))
+    refused("memory", 1, "[plan-memory]", "4 ranks of", flags=("--machine", machine(4, "1KiB")))
+    refused("mesh", 3, "a plan chooses 'mesh': leave it out [plan-kept-unsupported]", kept="weft: 1\nmesh: {tp: 2}\n", flags=on)
+    refused("no machine", 2, "--machine")
+    status, _, err = harness.weft("plan", MLP, "--keep", FOLDER / "absent.yaml", *on)
+    harness.check("refused/no such file", status == 1 and "[plan-kept-unreadable]" in err, f"exit {status}: {err[-300:]}")
+    refused("two schedules", 2, flags=(*on, "--train", FOLDER / "kept.yaml"))
+    refused("unknown dim", 1, "[unknown-dim]", kept="weft: 1\ndims: {nothing: 2}\n", flags=on)
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    check_inference()
+    check_training()
+    check_refusals()

@@ -25,7 +25,8 @@ std::string seconds_text(double seconds) { return nanoseconds_text(std::llround(
 std::optional<std::string> kept_text(const Options& options, Diags& diags) {
   if (options.schedules.empty()) return "weft: 1\n";
   std::optional<std::string> text = read_file(options.schedules.front());
-  if (!text) diags.error("plan-kept-unreadable", Loc::in_file(options.schedules.front()), "the schedule cannot be read");
+  if (!text)
+    diags.error("plan-kept-unreadable", Loc::in_file(options.schedules.front()), "the schedule cannot be read");
   return text;
 }
 

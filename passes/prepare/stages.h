@@ -68,6 +68,7 @@ class Stages {
   void find_totals();
   void assign_backward();
   void find_sums_of_gradients();
+  int first_reader(ValueId value) const;
   void find_homes();
   void assign_update();
   std::vector<bool> views_of_forward() const;

@@ -45,14 +45,24 @@ void Stages::find_sums_of_gradients() {
   }
 }
 
+/// Also through what is computed wherever it is read, as a view of a parameter is.
+int Stages::first_reader(ValueId value) const {
+  int first = kNone;
+  for (const Use& use : graph_.value(value).uses) {
+    if (!use.op) continue;
+    std::vector<int> readers = {stage(use.op)};
+    if (is_free(use.op) && phase_of_[use.op.index] == Phase::Forward)
+      for (const ValueId made : graph_.op(use.op).outputs) readers.push_back(first_reader(made));
+    for (const int reader : readers)
+      if (reader >= 0 && (first < 0 || latest(first, reader) == first)) first = reader;
+  }
+  return first;
+}
+
 /// A parameter is at home in the first stage that reads it, what an optimizer keeps of it there too.
 void Stages::find_homes() {
-  for (const ValueId input : graph_.inputs()) {
-    int home = kNone;
-    for (const Use& use : graph_.value(input).uses)
-      if (use.op && stage(use.op) >= 0 && (home < 0 || latest(home, stage(use.op)) == home)) home = stage(use.op);
-    if (home >= 0) homes_[graph_.value(input).name] = home;
-  }
+  for (const ValueId input : graph_.inputs())
+    if (const int home = first_reader(input); home >= 0) homes_[graph_.value(input).name] = home;
   for (const State& state : module_.states)
     if (const auto of = homes_.find(state.of); !state.of.empty() && of != homes_.end())
       homes_[state.input] = of->second;

@@ -29,6 +29,13 @@ m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
   [heat] s = Exp(scale) [norm] n = Tanh(x) [fc1] h1 = MatMul(n, w1) [warm] h2 = Mul(h1, s) [act] h = Gelu(h2) [fc2] y = MatMul(h, w2)
 })";
 
+// A parameter that is read through a view alone.
+constexpr const char* kViewed = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[8, 6] w1 = random(1, 0.5), float[8, 6] w2 = random(2, 0.5)> {
+  [turn] t = Transpose <perm = [1, 0]> (w1) [fc1] h1 = MatMul(x, t) [act] h = Gelu(h1) [fc2] y = MatMul(h, w2)
+})";
+
 // Two ways through the same weights, each with a loss.
 constexpr const char* kTwoWays = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[12, 6] x, float[12, 6] u, float[12, 6] target) => (float[12, 6] y, float[12, 6] z)
@@ -62,6 +69,7 @@ const StagedCase kCases[] = {
      "D: {place: a, nodes: [fc2]}"},
     {kTied,
      "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: [act, mid]}, C: {place: c, nodes: [skip, turn, fc2]}"},
+    {kViewed, "A: {place: a, nodes: [fc1]}, B: {place: b, nodes: [act]}, C: {place: c, nodes: [fc2]}"},
     {kScaled, "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: [warm, act]}, C: {place: c, nodes: rest}"},
 };
 

@@ -214,11 +214,26 @@ std::map<ValueId, AxisState> seeds_of_batch(const Module& module, int count) {
   return seeds;
 }
 
+/// An input that has the batch of the seeds and is none of them: the rows that a rank has of it cannot be cut.
+ValueId uncut_input(const Module& module, const std::map<ValueId, AxisState>& seeds) {
+  const auto rows = [&](ValueId v) { return module.graph.type(v).shape[0].bound; };
+  for (const ValueId v : module.graph.inputs())
+    if (!module.graph.type(v).shape.empty() && !is_state(module, v) && !seeds.contains(v) &&
+        rows(v) == rows(seeds.begin()->first))
+      return v;
+  return {};
+}
+
 }  // namespace
 
 std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, int count, const Loc& loc,
                                                          Diags& diags) {
   std::map<ValueId, AxisState> seeds = seeds_of_batch(module, count);
+  if (const ValueId uncut = seeds.empty() ? ValueId{} : uncut_input(module, seeds)) {
+    diags.error("micro-batches-rows", loc, "{} micro-batches do not divide the rows of '{}' that a rank has", count,
+                printable(module.graph.value(uncut).name));
+    return {};
+  }
   ChunkTypes typing;
   if (!seeds.empty()) typing = MicroBatchOps(module, std::move(seeds), count).find();
   if (!typing.refusal.empty())

@@ -138,9 +138,12 @@ class MachineProfiler {
   }
 
   std::string source() const {
-    return format("Measured {} by weft profile --machine on {}, {} rank{} of one thread{}.", today(),
-                  printable(processor_), ranks_, ranks_ == 1 ? "" : "s",
-                  options_.run_args.empty() ? "" : ", run with " + join(options_.run_args, " "));
+    std::string text = format("Measured {} by weft profile --machine on {}, {} rank{} of one thread", today(),
+                              printable(processor_), ranks_, ranks_ == 1 ? "" : "s");
+    if (!options_.run_args.empty()) text += ", run with " + printable(join(options_.run_args, " "));
+    if (others_ > kBusyMachine)
+      text += format(", while others used {} % of it: measure again when it is quiet", static_cast<int>(100 * others_));
+    return text + ".";
   }
 
   int write(Diags& diags) const {
@@ -152,9 +155,6 @@ class MachineProfiler {
       std::printf("all-reduce: %s and %sB/s\n", time_text(machine_.levels[0].latency).c_str(),
                   metric_text(machine_.levels[0].bandwidth).c_str());
     if (ranks_ > cores_) std::printf("%d ranks share %d cores: times vary\n", ranks_, cores_);
-    if (others_ > kBusyMachine)
-      std::printf("others used %d %% of the machine: measure again when it is quiet\n",
-                  static_cast<int>(100 * others_));
     if (const std::string why = write_file(options_.output, machine_text_of(machine_, source())); !why.empty())
       diags.error("machine-unwritable", Loc::in_file(options_.output), "the machine cannot be written: {}", why);
     return finish(diags);

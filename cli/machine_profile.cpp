@@ -114,9 +114,6 @@ class MachineProfiler {
   }
 
   void describe(NetworkLevel level) {
-    const std::string line = processor_line();
-    const size_t colon = line.find(':');
-    processor_ = colon == std::string::npos ? "a processor without a name" : std::string(trim(line.substr(colon + 1)));
     machine_.ceilings.machine = format("{} core{} of {}", ranks_, ranks_ == 1 ? "" : "s", printable(processor_));
     std::ranges::replace(machine_.ceilings.machine, '"', '\'');
     machine_.archs = options_.target.archs;
@@ -164,7 +161,7 @@ class MachineProfiler {
   const int cores_, ranks_;
   WorkFolder work_;
   Machine machine_;
-  std::string processor_;
+  const std::string processor_ = processor_name();
   double others_ = 0;
   int code_ = 0;
 };

@@ -28,9 +28,8 @@ struct FoundOrder {
   std::vector<std::string> facts;  // lines: the period and the length, each proved or with a bound; times of the blocks
 };
 
-/// The order of the module, for the times of the profile; null: for
-/// those of the cost model. Nothing after reporting that no order keeps the limits of memory, or that the profile is of
-/// something else.
+/// The order of the module, for the times of the profile; null: for those of the cost model. Nothing after reporting
+/// that no order keeps the limits of memory, or that the profile is of something else.
 std::optional<FoundOrder> search_order(const OrderedModule& first, const Profile* profile, Diags& diags);
 
 /// What a search says of a value: "proved optimal", or how far from the best it is at most.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/compile.h"
@@ -14,6 +16,7 @@
 #include "frontend/schedule_writer.h"
 #include "ir/op_def.h"
 #include "passes/sharding/plan_sharding.h"
+#include "passes/transform/transforms.h"
 
 namespace weftc {
 
@@ -24,6 +27,8 @@ std::string seconds_text(double seconds) { return nanoseconds_text(std::llround(
 /// "weft: 1", or the text of the schedule that is kept.
 std::optional<std::string> kept_text(const Options& options, Diags& diags) {
   if (options.schedules.empty()) return "weft: 1\n";
+  const auto piped = options.piped_schedules.find(options.schedules.front());
+  if (piped != options.piped_schedules.end()) return piped->second;
   std::optional<std::string> text = read_file(options.schedules.front());
   if (!text)
     diags.error("plan-kept-unreadable", Loc::in_file(options.schedules.front()), "the schedule cannot be read");
@@ -58,16 +63,12 @@ bool check_kept(const Schedule& schedule, Diags& diags) {
 /// an input has.
 bool has_samples(const Module& module, const std::string& name) {
   const Graph& graph = module.graph;
-  const auto is_state = [&](ValueId v) {
-    return std::ranges::any_of(module.states, [&](const State& s) { return s.input == graph.value(v).name; });
-  };
   const ValueId value = graph.find_value(name);
-  if (!value || is_state(value) || graph.producer_op(value).kind == OpKind::Constant || graph.type(value).ndim() == 0)
-    return false;
-  return std::ranges::any_of(graph.inputs(), [&](ValueId input) {
-    return !is_state(input) && graph.type(input).ndim() > 0 && graph.type(input).shape[0].bound > 1 &&
-           graph.type(input).shape[0] == graph.type(value).shape[0];
-  });
+  if (!value || graph.producer_op(value).kind == OpKind::Constant || is_state(module, value)) return false;
+  return graph.type(value).ndim() > 0 && std::ranges::any_of(graph.inputs(), [&](ValueId input) {
+           return !is_state(module, input) && graph.type(input).ndim() > 0 && graph.type(input).shape[0].bound > 1 &&
+                  graph.type(input).shape[0] == graph.type(value).shape[0];
+         });
 }
 
 /// An axis that slices samples is one of data; another one is of tensors.
@@ -89,15 +90,11 @@ std::vector<std::string> axis_names(const Module& module, const ShardingPlan& pl
 }
 
 void rename_axes(ShardingPlan& plan, const std::vector<std::string>& names) {
+  std::map<std::string, std::string> renamed;
+  for (size_t a = 0; a < plan.mesh.size(); ++a) renamed[std::exchange(plan.mesh[a].name, names[a])] = names[a];
   for (PlannedEntry& planned : plan.entries)
     for (AxisRequest& request : planned.entry.axes)
-      for (std::string& axis : request.axes)
-        for (size_t a = 0; a < plan.mesh.size(); ++a)
-          if (axis == plan.mesh[a].name) {
-            axis = names[a];
-            break;
-          }
-  for (size_t a = 0; a < plan.mesh.size(); ++a) plan.mesh[a].name = names[a];
+      for (std::string& axis : request.axes) axis = renamed.at(axis);
 }
 
 std::string mesh_text(const ShardingPlan& plan) {

@@ -29,13 +29,6 @@ namespace {
 constexpr const char* kWarmUp = "2";
 constexpr double kMuchUse = 0.2;  // of the machine, by others
 
-/// "Intel Xeon" of "model name : Intel Xeon".
-std::string processor_name() {
-  const std::string line = processor_line();
-  const size_t colon = line.find(':');
-  return colon == std::string::npos ? "a processor without a name" : std::string(trim(line.substr(colon + 1)));
-}
-
 class Profiler {
  public:
   explicit Profiler(const Options& options) : options_(options) {}

@@ -102,4 +102,10 @@ std::string trial_key(const std::vector<std::string>& texts) {
   return text;
 }
 
+std::string processor_name() {
+  const std::string line = processor_line();
+  const size_t colon = line.find(':');
+  return colon == std::string::npos ? "a processor without a name" : std::string(trim(line.substr(colon + 1)));
+}
+
 }  // namespace weftc

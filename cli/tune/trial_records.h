@@ -38,6 +38,8 @@ class TrialRecords {
 std::string machine_text(const Options& options);
 /// The processor's line of /proc/cpuinfo, "model name : ..."; empty where it has none.
 std::string processor_line();
+/// "Intel Xeon" of "model name : Intel Xeon".
+std::string processor_name();
 /// The key of what these texts say.
 std::string trial_key(const std::vector<std::string>& texts);
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <random>
+#include <set>
 
 #include "passes/partition/elimination.h"
 #include "passes/partition/reduction.h"
@@ -33,7 +33,6 @@ class Solver {
     std::vector<int> choices = cheapest();
     take(choices, minimise(0, choices));
     if (best_.choices.empty()) raise_price(choices);
-    best_.lower_bound = std::min(best_.lower_bound, best_.choices.empty() ? best_.lower_bound : best_.cost);
     if (!best_.choices.empty()) best_.choices = expand(reduced_, best_.choices);
     return std::move(best_);
   }
@@ -62,7 +61,7 @@ class Solver {
   }
   int64_t limit() const { return std::max<int64_t>(problem_.limit, 1); }
 
-  /// Better choices under a price; a bound of what any cost that keep the limit, from below.
+  /// Better choices under a price; no choices that keep the limit cost less than what it gives.
   int64_t minimise(double price, std::vector<int>& choices) {
     const NodeCosts costs = priced(price);
     if (is_narrow_) {
@@ -77,9 +76,9 @@ class Solver {
 
   /// At how many times the limit holds: with one, its price is paid once.
   int64_t most_at_once() const {
-    std::map<int64_t, bool> times;
+    std::set<int64_t> times;
     for (const PartitionProblem::Node& node : problem_.nodes)
-      if (!node.usage.empty() && node.first < node.last) times[node.first] = true;
+      if (!node.usage.empty() && node.first < node.last) times.insert(node.first);
     return static_cast<int64_t>(times.size());
   }
 

@@ -1,6 +1,6 @@
 # test: slow, long
-"""Everything that runs, under sanitizers: a twenty-fourth of the fixtures' programs (`full`: all, and the compiler's tests) and the
-runtime under the address and undefined-behaviour ones; another twenty-fourth with ranks as threads, and the runtime, under the
+"""Everything that runs, under sanitizers: a thirty-sixth of the fixtures' programs (`full`: all, and the compiler's tests) and the
+runtime under the address and undefined-behaviour ones; another thirty-sixth with ranks as threads, and the runtime, under the
 thread one.
 
 A fixture's program is what `weft verify-many` builds, runs and compares with the reference evaluation: a compiler named

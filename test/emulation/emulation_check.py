@@ -35,12 +35,14 @@ def check_models(emulated):
     gpt2 = make(SAMPLES / "gpt2" / "make.py", folder / "gpt2.onnx", "--layers", "4", "--width", "64", "--heads", "4",
                 "--vocab", "101", "--context", "32")
     dims = ("--dim", "batch=2", "--dim", "seq=16")
-    check_verify(emulated, "gpt2/one rank", gpt2, *dims)
-    for schedule in ("tp2", "tp2_overlap", "tp4", "pipeline2"):
+    if harness.FULL:
+        check_verify(emulated, "gpt2/one rank", gpt2, *dims)
+    for schedule in ("tp2", "tp2_overlap", "tp4", "pipeline2") if harness.FULL else ("tp2_overlap", "pipeline2"):
         check_verify(emulated, f"gpt2/{schedule}", gpt2, *dims, "--schedule", SAMPLES / "gpt2" / f"{schedule}.yaml")
     llama = make(harness.ROOT / "samples" / "llama" / "make.py", folder / "llama.onnx")
-    check_verify(emulated, "llama/one rank", llama, "--dim", "batch=2", "--dim", "seq=9")
-    for name in ("tp2", "tp4"):
+    if harness.FULL:
+        check_verify(emulated, "llama/one rank", llama, "--dim", "batch=2", "--dim", "seq=9")
+    for name in ("tp2", "tp4") if harness.FULL else ("tp2",):
         schedule = harness.ROOT / "samples" / "llama" / f"{name}.yaml"
         check_verify(emulated, f"llama/{name}", llama, "--dim", "batch=2", "--dim", "seq=9", "--schedule", schedule)
 
@@ -50,11 +52,11 @@ def check_node_cases(emulated):
     if cases is None:
         harness.skipped("node cases", "the corpus is not on this machine (WEFT_CORPUS)")
         return
-    cases = cases if harness.FULL else cases[::6]
+    cases = cases if harness.FULL else cases[::12]
     results = verify_many(cases, harness.scratch("emulated_cases"), emulated)
     report([result for result in results if result.status in ("passed", "wrong", "failed")])
     passed = sum(result.status == "passed" for result in results)
-    least = 1700 if harness.FULL else 280
+    least = 1700 if harness.FULL else 140
     harness.measured("node cases/floor", passed >= least, f"{passed} of {len(results)} passed, at least {least} are wanted")
 
 
@@ -63,7 +65,7 @@ def check_one_nodes(emulated):
     for name, module in (("classic_ml", classic_ml_check), ("contrib", contrib_check)):
         folder = harness.scratch(f"emulated_{name}")
         cases = list(module.all_cases(folder))
-        report_complete(verify_many(cases if harness.FULL else cases[::4], folder, emulated))
+        report_complete(verify_many(cases if harness.FULL else cases[::8], folder, emulated))
 
 
 def main():

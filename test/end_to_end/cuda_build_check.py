@@ -127,7 +127,7 @@ def main():
         return
     folder = harness.scratch("cuda_build")
     for model in sorted(FIXTURES.glob("*.onnxtxt")):
-        if not model.stem.startswith("fail_") and (harness.FULL or zlib.crc32(model.stem.encode()) % 6 == 0):
+        if not model.stem.startswith("fail_") and (harness.FULL or zlib.crc32(model.stem.encode()) % 12 == 0):
             check_program(compiler, f"fixture/{model.stem}", model, ["--schedule", model.with_suffix(".yaml")], folder)
     for schedule in sorted(MLP.glob("*.yaml")):
         check_program(compiler, f"mlp/{schedule.stem}", MLP / "mlp.onnxtxt", ["--schedule", schedule], folder)
@@ -136,6 +136,8 @@ def main():
     harness.make_gpt2(small, *size)
     harness.make_gpt2(cached, *size, "--vocab", "50257", "--context", "512", "--past")
     for schedule in sorted(GPT2.glob("*.yaml")):
+        if not harness.FULL and zlib.crc32(schedule.stem.encode()) % 2:
+            continue
         decodes = schedule.stem.startswith(("decode", "generate"))  # of the model with its cache as inputs; says the dims itself
         model, dims = (cached, []) if decodes else (small, ["--dim=batch=2", "--dim=seq=32"])
         check_program(compiler, f"gpt2/{schedule.stem}", model, [*dims, "--schedule", schedule], folder)

@@ -13,7 +13,7 @@ import harness
 sys.path.insert(0, str(harness.ROOT / "test" / "emulation"))
 from emulated import Emulated  # noqa: E402
 
-MODELS = 40 if harness.FULL else 6
+MODELS = 40 if harness.FULL else 3
 ROWS, WIDTH = 12, 16
 SIZES = {"layers": 8, "width": 32, "heads": 2, "vocab": 64, "context": 16}
 DIMS = ("--dim", "batch=2", "--dim", "seq=8")

@@ -1,7 +1,7 @@
 # test: slow
 """The placements of samples/pipelines, in named orders and in one that is searched: in micro-batches on several ranks they
-compute what one rank does at once, and train to the same losses and weights. By default one of them, and whether the others
-can be planned; in `full` all of them on 2, 4 and 8 ranks, for inference and training."""
+compute what one rank does at once, and train to the same losses and weights: in `full`, on 2, 4 and 8 ranks, for inference and
+training. By default only whether they can be planned."""
 
 import dataclasses
 import json
@@ -132,11 +132,6 @@ def check_plans(folder, name):
         harness.check(f"{name}/{what} is planned", status == 0, f"exit {status}: {err[-400:]}")
 
 
-def is_part(name, ranks, order):
-    """Of the usual set."""
-    return (name, ranks, order) == ("x", 4, "chimera")
-
-
 def check_placement(folder, name):
     placement = PLACEMENTS[name]
     model, text = folder / f"{placement.kind}.onnx", text_of(name)
@@ -151,12 +146,11 @@ def check_placement(folder, name):
         return
     for ranks in placement.ranks:
         for order in (*EVERYWHERE, "zb-h1", *placement.orders):
-            if harness.FULL or is_part(name, ranks, order):
-                text = in_order(on_ranks(name, ranks), order)
-                check_training(folder, f"{name}_{ranks}_{order}_training", model, text, placement.data, wanted)
-        for order in EVERYWHERE if harness.FULL else ():
+            text = in_order(on_ranks(name, ranks), order)
+            check_training(folder, f"{name}_{ranks}_{order}_training", model, text, placement.data, wanted)
+        for order in EVERYWHERE:
             check_inference(folder, f"{name}_{ranks}_{order}", model, without_training(in_order(on_ranks(name, ranks), order)))
-    if name == "v" and harness.FULL:
+    if name == "v":
         for order, places in TWICE.items():
             check_training(folder, f"v_{order}", model, two_stages_a_rank(order, places), placement.data, wanted)
 
@@ -172,7 +166,7 @@ def main():
     folder = harness.scratch("placements")
     for name in PLACEMENTS:
         check_plans(folder, name)
-        if harness.FULL or any(is_part(name, ranks, order) for ranks in PLACEMENTS[name].ranks for order in (*EVERYWHERE, "chimera")):
+        if harness.FULL:
             check_placement(folder, name)
 
 

@@ -68,10 +68,10 @@ net (float[8, 4] x) => (float[8, 3] scores)
 }
 """
 # Of the usual set.
-USUAL_SPLITS = ("data_parallel", "sliced_parameters", "tensor_parallel", "buckets_of_slices")
-USUAL_ACCUMULATED = ("micro_batches_of_sliced_parameters", "micro_batches_computed_again")
-USUAL_SAMPLES = ("gpt2", "gpt2_dp2_overlap", "gpt2_zero3", "gpt2_dp2_tp2_pp2")
-USUAL_RECOMPUTED = ("gpt2_zero3", "dropout")
+USUAL_SPLITS = ("tensor_parallel", "buckets_of_slices")
+USUAL_ACCUMULATED = ("micro_batches_computed_again",)
+USUAL_SAMPLES = ("gpt2", "gpt2_zero3", "gpt2_dp2_tp2_pp2")
+USUAL_RECOMPUTED = ("dropout",)
 STEPS, BROKEN_OFF = 40, 25
 SAMPLES = harness.ROOT / "samples" / "training"
 SMALL_GPT2 = ["--layers", "2", "--width", "32", "--heads", "2", "--vocab", "256", "--context", "64"]

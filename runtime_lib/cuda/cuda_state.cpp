@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "finite_watch.h"
 #include "kernels.h"
 #include "step_text.h"
 #include "variants.h"
@@ -80,6 +81,9 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
   check_cuda(cudaMemsetAsync(word_bytes_.get(), 0, size_t(kAlign + counters), streams[0]), "clearing counters");
   check_cuda(cudaStreamSynchronize(streams[0]), "clearing flags");
   start_library();
+  if (o.check_nan)
+    finite_watch = std::make_unique<FiniteWatch>(
+        count, [this](int64_t bytes, const char* what) { return kept_bytes(bytes, what); });
   transport_->open_windows();
 }
 
@@ -150,6 +154,9 @@ void CudaState::poison(const std::vector<Range>& keep) {
   for (const Range& range : keep) flush(range);
 }
 
+Oddity CudaState::first_nan() const { return finite_watch ? finite_watch->first(NumberKind::NaN) : Oddity{}; }
+Oddity CudaState::first_infinity() const { return finite_watch ? finite_watch->first(NumberKind::Infinity) : Oddity{}; }
+
 DeviceBytes CudaState::kept_bytes(int64_t bytes, const char* what) {
   scratch_total_ += bytes;
   return device_bytes(bytes, what);
@@ -183,6 +190,7 @@ void CudaState::enter(const Step& step, int64_t index, const BlockRun& block) {
     step_names_.insert(name_of(step));
     if (options.stall == name_of(step)) stall_in(step);
   }
+  if (finite_watch) finite_watch->begin_step(step.stream, stream());
   if (!options.trace) return;
   IssuedStep& issued = walks().steps.back();
   issued.begin = make_event(cudaEventDefault);
@@ -200,6 +208,7 @@ void CudaState::note_exchange() {
 }
 
 void CudaState::leave() {
+  if (finite_watch) finite_watch->end_step(*current_step());
   if (options.trace) check_cuda(cudaEventRecord(walks().steps[size_t(open_.back())].end, stream()), "an event");
   open_.pop_back();
 }
@@ -309,8 +318,8 @@ void CudaState::walk() {
 /// scratch memory.
 bool CudaState::may_capture() {
   const bool has_host_barriers = options.in_process && world.shape.ranks > 1;
-  return options.graph && !options.trace && options.stall.empty() && !has_host_barriers && !walks().is_dynamic &&
-         walks().count > 0;
+  return options.graph && !options.trace && !options.check_nan && options.stall.empty() && !has_host_barriers &&
+         !walks().is_dynamic && walks().count > 0;
 }
 
 // Records a walk as a graph. A walk that reads a value from the device cannot be recorded, and is issued as
@@ -340,6 +349,7 @@ void CudaState::run_iteration() {
     check_cuda(cudaEventSynchronize(base_), "an event");
     base_ns_ = now_ns();
   }
+  if (finite_watch) finite_watch->begin_invocation(streams[0]);
   store_words(streams[0], words, {epoch, invocation});
   if (walks().graph == nullptr && !evaluates && may_capture()) capture();
   if (walks().graph != nullptr && !evaluates)
@@ -347,6 +357,7 @@ void CudaState::run_iteration() {
   else
     walk();
   wait_for(streams[0]);
+  if (finite_watch) finite_watch->end_invocation(streams[0]);
   if (options.trace) collect_trace();
 }
 

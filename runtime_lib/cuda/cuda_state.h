@@ -25,6 +25,7 @@ struct IssuedStep {
 struct NotCapturable {};
 
 struct IterationWords;
+class FiniteWatch;
 
 /// The GPU of a rank, and how many ranks of its process share it.
 struct DevicePlace {
@@ -54,6 +55,8 @@ struct CudaState final : RankBase {
   const std::vector<Event>& trace(int stream) const override { return traces_[size_t(stream)]; }
   void clear_trace() override;
   DeviceMemory device_memory() const override;
+  Oddity first_nan() const override;
+  Oddity first_infinity() const override;
 
   /// The number of the current step's stream. Throws outside of steps.
   int stream_number() const;
@@ -90,6 +93,7 @@ struct CudaState final : RankBase {
   std::vector<std::vector<uint32_t>> ticks;  // [stream][rank]: barriers on the host
   Pinned<Fault> fault;
   std::unique_ptr<Contractions> contractions;
+  std::unique_ptr<FiniteWatch> finite_watch;  // with --check-nan
 
  private:
   void start_library();

@@ -1,4 +1,5 @@
 // Strided copies and reductions behind collectives, flags, and what steps need of single numbers.
+#include "finite_form.h"
 #include "kernels.h"
 #include "launch.h"
 #include "weft/device.h"
@@ -89,6 +90,43 @@ __global__ void store(T* at, T value) {
 }
 
 __global__ void mark(uint32_t* progress, uint32_t value) { store_release(progress, value); }
+
+/// Of the elements from 32 * `word` on.
+template <class Bits>
+WEFT_DEVICE NotFiniteMark mark_of(FiniteForm<Bits> form, const Bits* at, int64_t count, int64_t word) {
+  NotFiniteMark mark = {0, 2166136261u};  // FNV-1a
+  for (int64_t i = word * 32; i < count && i < word * 32 + 32; ++i) {
+    if ((at[i] & form.exponent) != form.exponent) continue;
+    mark.elements |= 1u << (i & 31);
+    mark.hash = (mark.hash ^ uint32_t(at[i] & form.fraction)) * 16777619u;
+  }
+  return mark;
+}
+
+template <class Bits>
+__global__ void mark_not_finite(FiniteForm<Bits> form, const Bits* at, int64_t count, NotFiniteMark* marks) {
+  const int64_t stride = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t w = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; w * 32 < count; w += stride)
+    marks[w] = mark_of(form, at, count, w);
+}
+
+template <class Bits>
+__global__ void find_not_finite(FiniteForm<Bits> form, const Bits* at, int64_t count, const NotFiniteMark* marks,
+                                uint32_t check, NotFiniteFound* found) {
+  const int64_t stride = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t w = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; w * 32 < count; w += stride) {
+    const NotFiniteMark before = marks[w], now = mark_of(form, at, count, w);
+    if (now.elements == 0 || (now.elements == before.elements && now.hash == before.hash)) continue;
+    // Where only bits are others, all that are not finite may be results.
+    const uint32_t made = (now.elements & ~before.elements) != 0 ? now.elements & ~before.elements : now.elements;
+    for (int64_t i = w * 32; i < count && i < w * 32 + 32; ++i) {
+      if ((made >> (i & 31) & 1) == 0) continue;
+      const int kind = int((at[i] & form.fraction) != 0 ? NumberKind::NaN : NumberKind::Infinity);
+      const auto place = NotFiniteFound::Word(check) << NotFiniteFound::kElementBits | NotFiniteFound::Word(i);
+      if (atomicMin(&found->place[kind], place) > place) atomicMin(&found->ns[kind], NotFiniteFound::Word(clock_ns()));
+    }
+  }
+}
 
 __global__ void signal(const __grid_constant__ Peers peers, const __grid_constant__ Signal signal, int i) {
   peers.signal(signal, i);
@@ -236,6 +274,21 @@ void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes) {
     default:
       return launch_kernel(stream, kernels::store<uint64_t>, {}, static_cast<uint64_t*>(at), bits);
   }
+}
+
+void mark_not_finite(cudaStream_t stream, DType dtype, const void* at, int64_t count, NotFiniteMark* marks) {
+  with_form(dtype, [&]<class Bits>(FiniteForm<Bits> form) {
+    launch_kernel(stream, kernels::mark_not_finite<Bits>, grid_of(marks_of(count)), form, static_cast<const Bits*>(at),
+                  count, marks);
+  });
+}
+
+void find_not_finite(cudaStream_t stream, DType dtype, const void* at, int64_t count, const NotFiniteMark* marks,
+                     uint32_t check, NotFiniteFound* found) {
+  with_form(dtype, [&]<class Bits>(FiniteForm<Bits> form) {
+    launch_kernel(stream, kernels::find_not_finite<Bits>, grid_of(marks_of(count)), form, static_cast<const Bits*>(at),
+                  count, marks, check, found);
+  });
 }
 
 void mark_progress(cudaStream_t stream, uint32_t* progress, uint32_t value) {

@@ -27,6 +27,31 @@ void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes);
 /// Says in host memory what the stream has come to.
 void mark_progress(cudaStream_t stream, uint32_t* progress, uint32_t value);
 
+/// The numbers that --check-nan tells apart.
+enum class NumberKind : uint8_t { NaN, Infinity };
+constexpr int kNumberKinds = 2;
+
+/// Of each kind the first number that checks on this device have found.
+struct NotFiniteFound {
+  using Word = unsigned long long;  // as atomicMin has it
+  static constexpr Word kNone = ~Word(0);
+  static constexpr int kElementBits = 40;
+  Word place[kNumberKinds];  // the number of the check, then the element
+  Word ns[kNumberKinds];     // when, by the clock of the device
+  int64_t check(int kind) const { return int64_t(place[kind] >> kElementBits); }
+  int64_t element(int kind) const { return int64_t(place[kind] & ((Word(1) << kElementBits) - 1)); }
+};
+/// Which of 32 elements in a row are not finite, and a hash of their bits.
+struct NotFiniteMark {
+  uint32_t elements, hash;
+};
+constexpr int64_t marks_of(int64_t count) { return (count + 31) / 32; }
+/// Writes the marks_of(count) marks of elements whose type is_real.
+void mark_not_finite(cudaStream_t stream, DType dtype, const void* at, int64_t count, NotFiniteMark* marks);
+/// Notes those that are not finite and whose marks are others now, as check number `check`.
+void find_not_finite(cudaStream_t stream, DType dtype, const void* at, int64_t count, const NotFiniteMark* marks,
+                     uint32_t check, NotFiniteFound* found);
+
 void signal_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i);
 void wait_for_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i);
 void peer_barrier(cudaStream_t stream, const Peers& peers);

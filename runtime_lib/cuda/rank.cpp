@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "cuda_state.h"
+#include "finite_watch.h"
 #include "kernels.h"
 
 namespace weft {
@@ -9,7 +10,9 @@ namespace weft {
 Rank::Rank(CudaState& state)
     : RankSurface(state.rank, state.own, state.window, state.weights),
       state_(state),
-      invocation_(&state.words->invocation) {}
+      invocation_(&state.words->invocation) {
+  watch_ = state.finite_watch.get();
+}
 
 bool Rank::enter(const Step& step, int64_t index) {
   state_.enter(step, index, block_);

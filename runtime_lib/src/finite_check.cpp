@@ -4,6 +4,7 @@
 #include <climits>
 #include <cstring>
 
+#include "finite_form.h"
 #include "ports.h"
 #include "step_text.h"
 #include "wait.h"
@@ -11,12 +12,6 @@
 namespace weft {
 
 namespace {
-
-/// How a type of real numbers says that one is not finite: all bits of `exponent`; with any of `fraction`, NaN.
-template <class Bits>
-struct Form {
-  Bits exponent, fraction;
-};
 
 template <class Bits>
 Bits bits_at(const char* elements, int64_t i) {
@@ -36,7 +31,7 @@ bool is_finite_block(Bits exponent, const char* elements) {
 }
 
 template <class Bits>
-NotFinite find(Form<Bits> form, const char* elements, int64_t count, const char* before) {
+NotFinite find(FiniteForm<Bits> form, const char* elements, int64_t count, const char* before) {
   NotFinite first;
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, count);
@@ -52,17 +47,16 @@ NotFinite find(Form<Bits> form, const char* elements, int64_t count, const char*
   return first;
 }
 
-bool is_real(DType dtype) {
-  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::F16 || dtype == DType::BF16;
-}
-
-/// Whether a rank's part of some port that `is_asked_for` holds a number which is not finite; its name.
-template <class Asked>
-std::string odd_port(const RankBase& rank, std::span<const Port> ports, Asked is_asked_for) {
+/// Whether a rank's part of some port that `is_asked_for` holds a number which is not finite; its name. `fetch` brings
+/// a range to where the host reads it.
+template <class Asked, class Fetch>
+std::string odd_port(const RankBase& rank, std::span<const Port> ports, Asked is_asked_for, Fetch fetch) {
   for (const Port& port : ports) {
     if (!is_real(port.dtype) || !holds(rank.program, port, rank.rank) || !is_asked_for(port)) continue;
     const int64_t bytes = PortView(port, rank.rank).bytes();
-    const char* elements = rank.at({port.in_window, port.offset, bytes});
+    const Range range{port.in_window, port.offset, bytes};
+    fetch(range);
+    const char* elements = rank.at(range);
     if (find_not_finite(port.dtype, elements, bytes / element_bytes(port.dtype)).element >= 0) return port.name;
   }
   return "";
@@ -73,14 +67,28 @@ std::string iteration_text(const RankBase& rank) {
   return rank.evaluates ? text("the evaluation behind step %u", rank.invocation) : text("step %u", rank.invocation + 1);
 }
 
+/// `what` has computed NaN, and behind `infinity`, if there is one.
+[[noreturn]] void fail_of_nan(const RankBase& rank, const std::string& what, const Oddity& infinity) {
+  fail(kWrongInput, "--check-nan: %s: %s%s%s", iteration_text(rank).c_str(), what.c_str(),
+       infinity.ns == 0 ? "" : ("; before that, " + infinity.text).c_str(),
+       rank.odd_input.empty() ? "" : ("; input '" + rank.odd_input + "' is not finite").c_str());
+}
+
+/// The rank of the smallest of these times that is not 0, or -1.
+int earliest_rank(const World& world, std::atomic<int64_t> RankSlot::*time) {
+  int earliest = -1;
+  int64_t ns = INT64_MAX;
+  for (int r = 0; r < world.shape.ranks; ++r)
+    if (const int64_t at = (world.rank(r).*time).load(); at != 0 && at < ns) ns = at, earliest = r;
+  return earliest;
+}
+
 }  // namespace
 
 NotFinite find_not_finite(DType dtype, const char* elements, int64_t count, const char* before) {
-  if (dtype == DType::F32) return find<uint32_t>({0x7f800000, 0x7fffff}, elements, count, before);
-  if (dtype == DType::F64) return find<uint64_t>({0x7ff0000000000000, 0xfffffffffffff}, elements, count, before);
-  if (dtype == DType::F16) return find<uint16_t>({0x7c00, 0x3ff}, elements, count, before);
-  if (dtype == DType::BF16) return find<uint16_t>({0x7f80, 0x7f}, elements, count, before);
-  return {};
+  NotFinite found;
+  with_form(dtype, [&](auto form) { found = find(form, elements, count, before); });
+  return found;
 }
 
 void FiniteCheck::begin_invocation() { touched_.clear(), begins_.clear(), first_infinity_ = {}; }
@@ -98,10 +106,9 @@ void FiniteCheck::touch(const void* place, int64_t count, DType dtype) {
   touched_.push_back({at, count, dtype, was_finite ? std::vector<char>() : std::vector<char>(at, at + bytes)});
 }
 
-/// "'h1' (MatMul h1, Add h2, Relu h) computes nan, as element 3 of 128".
-std::string FiniteCheck::described(const Step& step, const Touched& touched, const NotFinite& found) const {
+std::string oddity_text(const Step& step, int64_t count, const NotFinite& found) {
   return text("'%s' (%s) computes %s, as element %ld of %ld", name_of(step).c_str(), nodes_of(step).c_str(),
-              found.is_nan ? "nan" : "an infinity", long(found.element), long(touched.count));
+              found.is_nan ? "nan" : "an infinity", long(found.element), long(count));
 }
 
 void FiniteCheck::end_step(const Step& step) {
@@ -110,11 +117,8 @@ void FiniteCheck::end_step(const Step& step) {
     const char* before = each.before.empty() ? nullptr : each.before.data();
     const NotFinite found = find_not_finite(each.dtype, each.at, each.count, before);
     if (found.element < 0) continue;
-    const std::string what = described(step, each, found);
-    if (found.is_nan)
-      fail(kWrongInput, "--check-nan: %s: %s%s%s", iteration_text(rank_).c_str(), what.c_str(),
-           first_infinity_.ns == 0 ? "" : ("; before that, " + first_infinity_.text).c_str(),
-           rank_.odd_input.empty() ? "" : ("; input '" + rank_.odd_input + "' is not finite").c_str());
+    const std::string what = oddity_text(step, each.count, found);
+    if (found.is_nan) fail_of_nan(rank_, what, first_infinity_);
     if (first_infinity_.ns == 0) first_infinity_ = {now_ns(), what};
   }
   touched_.resize(begins_.back());
@@ -122,28 +126,28 @@ void FiniteCheck::end_step(const Step& step) {
 }
 
 std::string odd_input(const RankBase& rank) {
-  return odd_port(rank, rank.program.inputs,
-                  [&](const Port& port) { return !is_state_input(rank.executable, port.name); });
+  return odd_port(
+      rank, rank.program.inputs, [&](const Port& port) { return !is_state_input(rank.executable, port.name); },
+      [](const Range&) {});
 }
 
 void check_results(RankBase& rank) {
-  const std::string lost = odd_port(rank, rank.program.outputs, [](const Port&) { return true; });
-  const Oddity infinity = rank.first_infinity();
+  const std::string lost = odd_port(
+      rank, rank.program.outputs, [](const Port&) { return true; }, [&](const Range& range) { rank.fetch(range); });
+  const Oddity nan = rank.first_nan(), infinity = rank.first_infinity();
   RankSlot& mine = rank.world.rank(rank.rank);
   mine.is_lost.store(!lost.empty());
+  mine.first_nan_ns.store(nan.ns);
   mine.first_infinity_ns.store(infinity.ns);
   rank.barrier();  // the next one lies between this look and the next change
-  int earliest = -1;
-  int64_t ns = INT64_MAX;
-  bool is_lost = false;
-  for (int r = 0; r < rank.world.shape.ranks; ++r) {
-    const RankSlot& slot = rank.world.rank(r);
-    is_lost |= slot.is_lost.load() != 0;
-    if (const int64_t at = slot.first_infinity_ns.load(); at != 0 && at < ns) ns = at, earliest = r;
-    if (earliest < 0 && slot.is_lost.load() != 0) earliest = r;
-  }
-  if (!is_lost) return;
-  if (earliest == rank.rank)
+  int first_lost = -1;
+  for (int r = rank.world.shape.ranks - 1; r >= 0; --r)
+    if (rank.world.rank(r).is_lost.load() != 0) first_lost = r;
+  const int of_nan = earliest_rank(rank.world, &RankSlot::first_nan_ns);
+  if (of_nan == rank.rank) fail_of_nan(rank, nan.text, infinity.ns < nan.ns ? infinity : Oddity{});
+  if (of_nan < 0 && first_lost < 0) return;
+  const int of_infinity = earliest_rank(rank.world, &RankSlot::first_infinity_ns);
+  if (of_nan < 0 && rank.rank == (of_infinity < 0 ? first_lost : of_infinity))
     fail(kWrongInput, "--check-nan: %s: %s, and its results are not finite", iteration_text(rank).c_str(),
          infinity.ns == 0 ? ("output '" + lost + "' is not finite").c_str() : infinity.text.c_str());
   rank.barrier();  // throws, since that rank ends

@@ -18,8 +18,11 @@ struct NotFinite {
 };
 NotFinite find_not_finite(DType dtype, const char* elements, int64_t count, const char* before = nullptr);
 
-/// What the steps of one stream compute. NaN ends the training at once. Masks are made of infinities, so that these are
-/// only remembered: of a training whose results are not finite, the first one is where that began.
+/// "'h1' (MatMul h1, Add h2, Relu h) computes nan, as element 3 of 128", the elements of a buffer that the step uses.
+std::string oddity_text(const Step& step, int64_t count, const NotFinite& found);
+
+/// What the steps of one stream of the host compute. NaN ends the training at once. Masks are made of infinities, so
+/// that these are only remembered: of a training whose results are not finite, the first one is where that began.
 class FiniteCheck final : public AccessWatch {
  public:
   explicit FiniteCheck(const RankBase& rank) : rank_(rank) {}
@@ -39,7 +42,6 @@ class FiniteCheck final : public AccessWatch {
     DType dtype;
     std::vector<char> before;  // empty: all of it was finite
   };
-  std::string described(const Step& step, const Touched& touched, const NotFinite& found) const;
 
   const RankBase& rank_;
   std::mutex mutex_;

@@ -83,6 +83,8 @@ struct RankBase {
   virtual const std::vector<Event>& trace(int stream) const = 0;
   virtual void clear_trace() = 0;
   virtual DeviceMemory device_memory() const { return {}; }
+  /// With --check-nan, of the last iteration, where NaN does not end it at once.
+  virtual Oddity first_nan() const { return {}; }
   /// With --check-nan, of the last iteration.
   virtual Oddity first_infinity() const { return {}; }
   /// What came from peers through shared memory so far.

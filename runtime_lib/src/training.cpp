@@ -380,8 +380,6 @@ void check_training(const Executable& executable, const Options& options) {
     fail(kUsage, "--every and --keep are about --checkpoint DIR, which is missing");
   if (options.check_nan && !options.trains())
     fail(kUsage, "--check-nan is about the steps of a training: --data NAME=FILE.npy is missing");
-  if (options.check_nan && !kWindowsInWorld)
-    fail(kUnsupported, "--check-nan: this program is for cuda; only a program for the host looks at each step");
   if (!options.trains()) return;
   if (options.serves) fail(kUsage, "--serve: a program either answers requests or trains");
   if (executable.training == nullptr)

@@ -35,7 +35,7 @@ struct RankSlot {
   Word arrivals;  // how often it has come to where all ranks wait for each other
   // With --check-nan: what an iteration has left is not finite; when its first infinity came up, 0: none did.
   Word is_lost;
-  std::atomic<int64_t> first_infinity_ns;
+  std::atomic<int64_t> first_nan_ns, first_infinity_ns;
 };
 
 /// A few bytes that one rank leaves for others, found by a key.

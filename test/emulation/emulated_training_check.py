@@ -10,6 +10,7 @@ import harness
 import numpy as np
 
 sys.path[:0] = [str(harness.ROOT / "test" / "end_to_end"), str(pathlib.Path(__file__).resolve().parent)]
+import training_faults_check as faults  # noqa: E402
 import training_runs_check as runs  # noqa: E402
 from training_stages_check import STAGES  # noqa: E402
 from emulated import Emulated  # noqa: E402
@@ -46,6 +47,25 @@ def check_split(folder, emulated, name, split, wanted, more=""):
         harness.check(f"{name}/the host goes on from its checkpoint", error < 2e-5, error)
 
 
+def check_nan(folder, emulated):
+    """--check-nan names the first step and node on a device as on the host, and changes nothing where all is finite."""
+    faults.write_data(folder)
+    program = faults.build(folder, "two", faults.LOSS + faults.ADAMW + "  accumulate: 2\n", faults.TWO, weft=emulated.run)
+    if not program:
+        return
+    def train(*flags, **files):
+        return harness.run(faults.command(folder, program, *flags, **files), env=emulated.environment, timeout=120)
+
+    for name, files, words in (("a batch", {"x": "nan.npy"}, "step 7: 'fc1' (MatMul fc1, Add bias1, Relu act) computes nan"),
+                               ("labels", {"labels": "ignored.npy"}, "(SoftmaxCrossEntropyLoss loss.grad) computes nan, as element 0 of 2; before that, ")):
+        status, _, err = train("--steps", 12, "--check-nan", **files)
+        harness.check(f"nan/the first step and node of {name}", status == 1 and words in err and err.count("error") == 1, err[-300:])
+    plain, checked = folder / "plain.jsonl", folder / "checked.jsonl"
+    train("--steps", 6, "--log", plain)
+    status, _, err = train("--steps", 6, "--log", checked, "--check-nan")
+    harness.check("nan/nothing else changes", status == 0 and faults.entries(plain) == faults.entries(checked), err[-300:])
+
+
 if __name__ == "__main__":
     harness.need_weft()
     FOLDER = harness.scratch("emulated_training")
@@ -59,3 +79,4 @@ if __name__ == "__main__":
         CASES |= {name: (STAGES[name], "") for name in ("zb-h1", "of_slices", "twice_at_a_place", "on_shared_ranks")}
         for NAME in CASES if harness.FULL else USUAL:
             check_split(FOLDER, EMULATED, NAME.replace("-", "_"), CASES[NAME][0], WANTED, CASES[NAME][1])
+    check_nan(harness.scratch("emulated_nan"), EMULATED)

@@ -39,10 +39,10 @@ def write_data(folder):
     np.save(folder / "nan.npy", x)
 
 
-def build(folder, name, train, split="", width=16, text=MODEL):
+def build(folder, name, train, split="", width=16, text=MODEL, weft=harness.weft):
     (folder / f"{name}.onnxtxt").write_text(text.replace("WIDTH", str(width)))
     (folder / f"{name}.yaml").write_text(f"weft: 1\n{split}train:\n{train}")
-    status, _, err = harness.weft("compile", folder / f"{name}.onnxtxt", "--schedule", folder / f"{name}.yaml", "-o", folder / name)
+    status, _, err = weft("compile", folder / f"{name}.onnxtxt", "--schedule", folder / f"{name}.yaml", "-o", folder / name)
     return folder / name if harness.check(f"{name}/compiles", status == 0, err[-300:]) else None
 
 

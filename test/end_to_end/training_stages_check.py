@@ -46,7 +46,7 @@ STAGES["by_a_table"] = """pipeline:
 STAGES["searched"] = PIPELINE.format(stages=TWO, order="search")
 STAGES["searched_with_split_backward"] = PIPELINE.format(stages=FOUR, order="{search: {periods: 2}}, backward: split")
 STAGES["one_micro_batch"] = "pipeline: {stages: {front: [h1, h2], back: rest}, micro_batches: 1}\n"
-USUAL = ("zb-h1", "of_tensor_parallel", "twice_at_a_place", "on_shared_ranks")
+USUAL = ("zb-h1", "cut_by_time", "twice_at_a_place", "on_shared_ranks")
 
 
 def emitted(folder, name, stages):

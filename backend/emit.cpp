@@ -370,8 +370,9 @@ class Emitter {
     const std::string figures = t.figures.empty() ? "" : ", .figures = kFigures";
     const std::string updates = t.updates.empty() ? "" : ", .updates = kUpdates";
     const std::string evaluates = t.evaluates.empty() ? "" : ", .evaluates = " + string_literal(t.evaluates);
-    return format("{.loss = {}, .rate = {}", string_literal(t.loss), string_literal(t.rate)) + norm + figures +
-           updates + evaluates + "}";
+    return format("{.loss = {}, .rate = {}, .optimizer = {}", string_literal(t.loss), string_literal(t.rate),
+                  string_literal(t.optimizer)) +
+           norm + figures + updates + evaluates + "}";
   }
 
   std::string executable_rows() const {

@@ -219,6 +219,10 @@ bool TrainingStep::check_used(const std::vector<ParameterMatch>& list, const std
   for (const OnnxTensor* tensor : find_parameters(model_, loss_).trainable) names.push_back(tensor->name);
   for (size_t i = 0; i < list.size(); ++i) {
     if (used.contains(i)) continue;
+    if (contains(names, list[i].name)) {
+      diags_.error("train-parameter", list[i].loc, "'{}' is frozen", printable(list[i].name));
+      continue;
+    }
     const std::string shown = list[i].ndim ? format("{ndim: {}}", *list[i].ndim) : "'" + printable(list[i].name) + "'";
     diags_.error("train-parameter", list[i].loc, "{} is no initializer of real numbers that the loss depends on{}",
                  shown, list[i].ndim ? "" : did_you_mean(list[i].name, names));
@@ -473,6 +477,7 @@ std::optional<WrittenStep> TrainingStep::run() {
   write_averages();
   Training training;
   training.loss = loss_, training.rate = kRate, training.evaluates = evaluates_;
+  training.optimizer = request_.optimizer.function;
   if (request_.clip_norm) training.norm = kNorm;
   for (const MetricRequest& metric : request_.metrics) training.figures.push_back(metric.name);
   if (scales_loss_) training.updates = {kLossScale, kSkipped};

@@ -16,6 +16,7 @@ constexpr std::string_view kAgain = ".again";
 
 struct Training {
   std::string loss, rate;
+  std::string optimizer;             // the function that it is: checkpoints of others are not gone on from
   std::string norm;                  // of all gradients together; empty: it is not computed
   std::vector<std::string> figures;  // others that are asked for
   std::vector<std::string> updates;  // others that the update makes: an evaluation has none of them

@@ -186,6 +186,7 @@ bool TextParser::training() {
   if (!(text(made.loss) && text(made.rate) && text(made.norm) && text(made.evaluates) && expect(Kind::Sign, "[") &&
         list("]", figure)))
     return false;
+  if (accept(Kind::Word, "by") && !text(made.optimizer)) return false;
   if (accept(Kind::Word, "updates") && !(expect(Kind::Sign, "[") && list("]", update))) return false;
   made.recomputes = accept(Kind::Word, "recompute");
   return true;

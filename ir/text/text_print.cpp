@@ -253,9 +253,9 @@ std::string Printer::training(const Training& t) {
   const auto names = [](const std::vector<std::string>& list) {
     return list_text(list, [](const std::string& name) { return quote(name); });
   };
-  return format("train {} {} {} {} {}{}{}\n", quote(t.loss), quote(t.rate), quote(t.norm), quote(t.evaluates),
-                names(t.figures), t.updates.empty() ? "" : " updates " + names(t.updates),
-                t.recomputes ? " recompute" : "");
+  return format("train {} {} {} {} {}{}{}{}\n", quote(t.loss), quote(t.rate), quote(t.norm), quote(t.evaluates),
+                names(t.figures), t.optimizer.empty() ? "" : " by " + quote(t.optimizer),
+                t.updates.empty() ? "" : " updates " + names(t.updates), t.recomputes ? " recompute" : "");
 }
 
 std::string Printer::pipeline() const {

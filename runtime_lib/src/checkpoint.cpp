@@ -14,6 +14,7 @@
 #include <set>
 
 #include "checks.h"
+#include "manifest.h"
 #include "output_file.h"
 #include "tensors.h"
 
@@ -105,6 +106,17 @@ uint64_t number_of(const std::string& json, const char* key, const std::string& 
   return value;
 }
 
+/// Optimizers may keep states of the same names, which mean other things to each.
+void check_optimizer(const std::string& json, const char* wanted, const std::string& folder) {
+  constexpr std::string_view kKey = "\"optimizer\": ";
+  const size_t at = json.find(kKey);
+  const std::string found = json_string(wanted);
+  if (at == std::string::npos || json.compare(at + kKey.size(), found.size(), found) == 0) return;
+  const size_t begin = at + kKey.size(), end = json.find(", \"", begin);
+  fail(kWrongInput, "--resume %s: a checkpoint of another optimizer: %s, and this program's is %s", folder.c_str(),
+       json.substr(begin, end - begin).c_str(), found.c_str());
+}
+
 }  // namespace
 
 void write_checkpoint(RankBase& rank, const Options& options, const Progress& progress) {
@@ -113,11 +125,13 @@ void write_checkpoint(RankBase& rank, const Options& options, const Progress& pr
   const PartFolder removed(rank, part);
   write_states(rank, options, part, States::Finite::Demanded);
   if (rank.rank == 0) {
-    write_text(part + "/" + kState,
-               text("{\"step\": %ld, \"shuffles\": %d, \"seed\": %llu, \"program\": \"%s\", \"ranks\": %d, "
-                    "\"evaluation_is_due\": %d}\n",
-                    long(progress.step), int(progress.shuffles), static_cast<unsigned long long>(progress.seed),
-                    rank.executable.name, rank.executable.world, int(progress.evaluation_is_due)));
+    write_text(
+        part + "/" + kState,
+        text("{\"step\": %ld, \"batch\": %ld, \"shuffles\": %d, \"seed\": %llu, \"program\": \"%s\", \"ranks\": %d, "
+             "\"optimizer\": %s, \"evaluation_is_due\": %d}\n",
+             long(progress.step), long(progress.batch), int(progress.shuffles),
+             static_cast<unsigned long long>(progress.seed), rank.executable.name, rank.executable.world,
+             json_string(rank.executable.training->optimizer).c_str(), int(progress.evaluation_is_due)));
     for (const auto& entry : std::filesystem::directory_iterator(part)) sync_to_disk(entry.path());
     sync_to_disk(part);
     rename_folder(part, place);
@@ -153,9 +167,10 @@ Progress read_checkpoint(const Executable& executable, const std::string& folder
       fail(kWrongInput, "--resume %s: a checkpoint of another model or optimizer: the program has no state for %s",
            folder.c_str(), file.c_str());
   const std::string json = read_text(path);
+  check_optimizer(json, executable.training->optimizer, folder);
   if (number_of(json, "step", path) > uint64_t{1} << 40) fail(kWrongInput, "%s: 'step' is too large", path.c_str());
   return {int64_t(number_of(json, "step", path)), number_of(json, "shuffles", path) != 0, number_of(json, "seed", path),
-          json.find("\"evaluation_is_due\": 1") != std::string::npos};
+          int64_t(number_of(json, "batch", path)), json.find("\"evaluation_is_due\": 1") != std::string::npos};
 }
 
 }  // namespace weft

@@ -13,6 +13,7 @@ struct Progress {
   int64_t step = 0;  // steps that are done
   bool shuffles = false;
   uint64_t seed = 0;
+  int64_t batch = 0;               // samples that a step takes
   bool evaluation_is_due = false;  // behind that step, which a run that was asked to end has left out
 };
 

@@ -205,6 +205,9 @@ void Trainer::resume() {
          progress.shuffles
              ? text("in the order of --shuffle %llu", static_cast<unsigned long long>(progress.seed)).c_str()
              : "in the order of the files");
+  if (progress.batch != data_.batch())
+    fail(kWrongInput, "--resume %s: its steps took %ld samples each, and this program's take %ld: it would repeat some",
+         options_.resume.c_str(), long(progress.batch), long(data_.batch()));
   first_ = done_ = progress.step, begins_with_evaluation_ = progress.evaluation_is_due;
 }
 
@@ -320,7 +323,7 @@ bool Trainer::evaluate(int64_t step, std::optional<Log>& log) {
 
 void Trainer::save(int64_t step, bool evaluation_is_due) {
   if (options_.checkpoint.empty()) return;
-  write_checkpoint(rank_, options_, {step, options_.shuffles, options_.shuffle_seed, evaluation_is_due});
+  write_checkpoint(rank_, options_, {step, options_.shuffles, options_.shuffle_seed, data_.batch(), evaluation_is_due});
 }
 
 /// Steps up to the last, or to that in which it was asked to end. An evaluation does not delay the end: the run that

@@ -180,6 +180,9 @@ def check_other_checkpoints(folder, program):
     others = {
         "lion": (build(folder, "lion", LOSS + "  optimizer: {lion: {rate: 1e-3}}\n"), "another model or optimizer.* no state for b1.v.npy"),
         "momentum": (build(folder, "momentum", LOSS + "  optimizer: {momentum: {rate: 1e-3}}\n"), "another model or optimizer"),
+        "adam": (build(folder, "adam", LOSS + "  optimizer: {adam: {rate: 1e-3}}\n"), 'another optimizer: "adamw", and this program\'s is "adam"'),
+        "larger": (build(folder, "larger", (LOSS + ADAMW).replace("int64[8]", "int64[16]"), text=MODEL.replace("float[8,", "float[16,")),
+                   "its steps took 8 samples each, and this program's take 16"),
         "wider": (build(folder, "wider", LOSS + ADAMW, width=24), r"w1.*4x16|b1.*16"),
         "renamed": (build(folder, "renamed", LOSS + ADAMW, text=MODEL.replace("w1", "other")), "another model or optimizer.* no other"),
     }

@@ -188,6 +188,7 @@ struct Generation {
 struct Training {
   const char* loss;
   const char* rate;
+  const char* optimizer;                      // the function that it is
   const char* norm = nullptr;                 // of all gradients together
   std::span<const char* const> figures = {};  // others that are asked for
   std::span<const char* const> updates = {};  // others that an evaluation has not

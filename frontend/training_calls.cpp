@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 #include "frontend/mapped_file.h"
 #include "frontend/onnx_text.h"
@@ -82,6 +84,16 @@ std::vector<OnnxFunction> TrainingFunctions::overloads_of(const OnnxFunction& fu
   return found;
 }
 
+/// What attributes of the compiler's own functions may be, by name.
+struct Range {
+  const char* name;
+  double least, below;
+};
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+constexpr Range kRanges[] = {
+    {"rate", 0, kUnbounded},         {"betas", 0, 1},           {"momentum", 0, 1},       {"epsilon", 0, kUnbounded},
+    {"weight_decay", 0, kUnbounded}, {"warmup", 0, kUnbounded}, {"steps", 1, kUnbounded}, {"final", 0, kUnbounded}};
+
 /// All of a word as a number.
 template <class Number>
 static bool parse(const std::string& word, Number& number) {
@@ -109,6 +121,25 @@ bool TrainingFunctions::read_argument(const FunctionCall::Argument& argument, On
   return fits;
 }
 
+/// Numbers that no training can be meant to have would make it stand still, or end as NaN, at once.
+bool TrainingFunctions::is_in_range(const OnnxFunction& function, const FunctionCall::Argument& given,
+                                    const OnnxAttr& read) {
+  std::vector<double> numbers = read.reals;
+  if (read.kind == OnnxAttr::Kind::Real) numbers.push_back(read.real);
+  if (read.kind == OnnxAttr::Kind::Int) numbers.push_back(static_cast<double>(read.integer));
+  const auto* range = std::ranges::find_if(kRanges, [&](const Range& each) { return each.name == given.name; });
+  const bool is_ours = function.domain.starts_with("weft.") && range != std::end(kRanges);
+  const double least = is_ours ? range->least : -kUnbounded, below = is_ours ? range->below : kUnbounded;
+  const auto fits = [&](double x) { return std::isfinite(x) && x >= least && x < below; };
+  if (std::ranges::all_of(numbers, fits)) return true;
+  const std::string wanted = below < kUnbounded    ? format("from {} to less than {}", shortest(least), shortest(below))
+                             : least > -kUnbounded ? format("at least {}", shortest(least))
+                                                   : std::string("a finite number");
+  diags_.error("train-argument-range", given.value_loc, "'{}' is {}, not {}", printable(given.name), wanted,
+               join(given.words, ", "));
+  return false;
+}
+
 bool TrainingFunctions::set_argument(const OnnxFunction& function, const FunctionCall::Argument& given,
                                      std::vector<OnnxAttr>& attrs) {
   std::vector<std::string> known = function.attrs;
@@ -124,7 +155,7 @@ bool TrainingFunctions::set_argument(const OnnxFunction& function, const Functio
     return false;
   }
   const size_t otherwise = made.reals.size() + made.ints.size();
-  if (!read_argument(given, made)) return false;
+  if (!read_argument(given, made) || !is_in_range(function, given, made)) return false;
   // The compiler's own functions take their lists apart, so that these have one length each.
   if (function.domain.starts_with("weft.") && otherwise > 0 && given.words.size() != otherwise) {
     diags_.error("train-argument-count", given.value_loc, "'{}' is {} numbers, not {}", printable(given.name),

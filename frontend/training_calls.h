@@ -34,6 +34,7 @@ class TrainingFunctions {
                                              const std::string& name);
   std::optional<OnnxFunction> function_of_file(const FunctionCall& call);
   bool read_argument(const FunctionCall::Argument& argument, OnnxAttr& into);
+  bool is_in_range(const OnnxFunction& function, const FunctionCall::Argument& given, const OnnxAttr& read);
 
   OnnxModel& model_;
   Diags& diags_;

@@ -79,6 +79,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     const size_t gap = std::max(candidate.size(), word.size()) - std::min(candidate.size(), word.size());
     if (gap >= best_distance) continue;
     const size_t distance = edit_distance(word, candidate);
+    if (distance == 0) continue;  // it was refused for another reason
     if (distance < best_distance) best = candidate, best_distance = distance;
   }
   return best;

@@ -251,21 +251,22 @@ static Derivatives gradient_of_gather_elements(const BackwardStep& s) {
   return {(place == from_front).choose(s.g, s.zero())};
 }
 
-const OpDef kGatherElements{
-    .kind = OpKind::GatherElements,
-    .name = "GatherElements",
-    .onnx = {"GatherElements", 11},
-    .attrs = {{"axis", AttrType::Int, 0}, {.name = "inside", .type = AttrType::Int, .is_own = true}},
-    .inputs = {2, 2},
-    .category = Category::Index,
-    .infer = infer_gather_elements,
-    .canonicalize = canonical_axis,
-    .factors = factors_gather_elements,
-    .relate = relate_gather_elements,
-    .linear = {{0}},
-    .gradient = gradient_of_gather_elements,
-    .eval = eval_gather_elements,
-    .takes_strings = true};
+const OpDef kGatherElements{.kind = OpKind::GatherElements,
+                            .name = "GatherElements",
+                            .onnx = {"GatherElements", 11},
+                            .attrs = {{"axis", AttrType::Int, 0},
+                                      {.name = "from_front", .type = AttrType::Int, .is_own = true},
+                                      {.name = "inside", .type = AttrType::Int, .is_own = true}},
+                            .inputs = {2, 2},
+                            .category = Category::Index,
+                            .infer = infer_gather_elements,
+                            .canonicalize = canonical_axis,
+                            .factors = factors_gather_elements,
+                            .relate = relate_gather_elements,
+                            .linear = {{0}},
+                            .gradient = gradient_of_gather_elements,
+                            .eval = eval_gather_elements,
+                            .takes_strings = true};
 
 /// Leading dims that data and indices share, and the number of data dims that one index tuple addresses.
 static std::pair<int, int> tuple_dims(const Op& op, const Dims& indices) {

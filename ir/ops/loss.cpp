@@ -44,13 +44,12 @@ ValueId loss_of(Builder& build, const OpView& op, ValueId log_probabilities) {
     valid = build.op(OpKind::Not, {ignored});
     target = build.op(OpKind::Where, {valid, target, build.scalar(target, 0)});
   }
-  // Classes are not counted from the end: a number below 0 is refused as one beyond the last.
-  const ValueId below = build.op(OpKind::Less, {target, build.scalar(target, 0)});
-  target = build.op(OpKind::Where, {below, build.scalar(target, static_cast<double>(op.dims(0)[1])), target});
-  const ValueId picked =
-      build.op(OpKind::GatherElements, {log_probabilities, build.reshape(target, column)}, {{"axis", int64_t{1}}});
+  // Classes are not counted from the end: a number below 0 is refused.
+  const ValueId picked = build.op(OpKind::GatherElements, {log_probabilities, build.reshape(target, column)},
+                                  {{"axis", int64_t{1}}, {"from_front", int64_t{1}}});
   ValueId each = build.op(OpKind::Neg, {build.reshape(picked, dims)}), weights;
-  if (op.has(2)) weights = build.op(OpKind::Gather, {loss.inputs[2], target}, {{"axis", int64_t{0}}});
+  if (op.has(2))
+    weights = build.op(OpKind::Gather, {loss.inputs[2], target}, {{"axis", int64_t{0}}, {"from_front", int64_t{1}}});
   if (valid)
     weights = build.op(OpKind::Where, {valid, weights ? weights : build.scalar(each, 1), build.scalar(each, 0)});
   if (weights) each = multiply(build, each, weights);

@@ -46,6 +46,7 @@ class Backward {
 
   Module& module() { return module_; }
   Graph& graph() { return graph_; }
+  const Graph& graph() const { return graph_; }
   OpId behind() const { return behind_; }
   BackwardOrigins& origins() { return origins_; }
   Diags& diags() { return diags_; }

@@ -6,6 +6,7 @@
 // means in the model; the derivative by value V is V.grad.
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "passes/graph_order.h"
 #include "passes/passes.h"
@@ -32,6 +33,22 @@ static bool is_of_training(const Module& module, const Op& gradient) {
   return module.training && std::ranges::all_of(gradient.texts("xs"), is_parameter);
 }
 
+/// The first op that cuts the way from a value to the loss: it makes no real number, or what it makes has a derivative.
+/// None where the value does not lead there.
+static OpId op_that_cuts(const Backward& back, ValueId from, OpId gradient) {
+  const Graph& graph = back.graph();
+  std::unordered_set<ValueId> reached{from};
+  for (OpId id = graph.first(); !(id == gradient); id = graph.next(id)) {
+    const Op& op = graph.op(id);
+    if (std::ranges::none_of(op.inputs, [&](ValueId v) { return reached.contains(v); })) continue;
+    const bool is_real = std::ranges::any_of(op.outputs, [&](ValueId v) { return is_float(graph.type(v).dtype); });
+    if (!is_real || std::ranges::any_of(op.outputs, [&](ValueId v) { return static_cast<bool>(back.derivative(v)); }))
+      return id;
+    reached.insert(op.outputs.begin(), op.outputs.end());
+  }
+  return {};
+}
+
 /// A parameter whose every way to the loss is cut would never change: false after reporting it with the op that cuts
 /// one.
 static bool has_all_derivatives(Backward& back, OpId gradient) {
@@ -41,13 +58,12 @@ static bool has_all_derivatives(Backward& back, OpId gradient) {
   if (!is_of_training(module, op)) return true;
   for (size_t i = 0; i < op.texts("xs").size(); ++i) {
     if (back.derivative(op.inputs[i])) continue;
-    std::string readers;
-    for (const Use& use : graph.value(op.inputs[i]).uses)
-      if (use.op && !(use.op == gradient) && readers.empty())
-        readers = format(": {} ('{}') has no derivative, or nothing of what it makes", op_def(graph.op(use.op)).name,
-                         graph.op(use.op).name);
+    const OpId cut = op_that_cuts(back, op.inputs[i], gradient);
+    const std::string why =
+        cut ? format(": {} ('{}') on the way there has none", op_def(graph.op(cut)).name, printable(graph.op(cut).name))
+            : "";
     back.diags().error("train-no-path", module.loc(op), "no derivative of the loss by parameter '{}'{}; freeze it",
-                       printable(graph.value(op.inputs[i]).name), readers);
+                       printable(graph.value(op.inputs[i]).name), why);
   }
   return back.diags().ok();
 }

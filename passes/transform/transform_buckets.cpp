@@ -5,7 +5,8 @@
 //                                                        %s5, .. %s7 = Fused(%g5, .. %g7) { .. }      "grads.1"
 //
 // Buckets are filled in the order of the graph, in which a backward pass makes its gradients: the first is on its way
-// while those of the next are computed. A bucket ends early in front of a collective that depends on one in it.
+// while those of the next are computed. A bucket ends early in front of a collective that depends on one in it. In a
+// training, sums of the batch alone (how many labels count) have buckets of their own: derivatives are divided by them.
 //
 // Inside, an all-reduce is a reduce-scatter and an all-gather where its ranks divide dimension 0: each rank adds up its
 // slice and writes it to all, so that with n ranks a gradient is read twice in place of n times.
@@ -21,6 +22,20 @@
 namespace weftc {
 
 namespace {
+
+/// What is computed from states.
+std::set<ValueId> values_of_states(const Module& module) {
+  std::set<ValueId> found;
+  const Graph& graph = module.graph;
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    const bool depends = op.kind == OpKind::Input
+                             ? is_state(module, op.outputs[0])
+                             : std::ranges::any_of(op.inputs, [&](ValueId v) { return found.contains(v); });
+    if (depends) found.insert(op.outputs.begin(), op.outputs.end());
+  }
+  return found;
+}
 
 bool same_ranks(const Op& a, const Op& b) { return a.place == b.place && axes_of(a) == axes_of(b); }
 
@@ -107,11 +122,14 @@ void fuse_in_buckets(const StepContext& step, const FuseStep& what) {
   const Graph& graph = step.graph();
   std::vector<OpId> left = collectives_of(step, what);
   if (!step.diags.ok()) return;
+  const std::set<ValueId> of_states = step.module.training ? values_of_states(step.module) : std::set<ValueId>();
+  const auto is_of_states = [&](const Op& op) { return of_states.contains(op.inputs[0]); };
   Bucket bucket(step, what);
   while (!left.empty()) {
     const Op first = graph.op(left.front());
-    const auto others =
-        std::stable_partition(left.begin(), left.end(), [&](OpId id) { return same_ranks(graph.op(id), first); });
+    const auto others = std::stable_partition(left.begin(), left.end(), [&](OpId id) {
+      return same_ranks(graph.op(id), first) && is_of_states(graph.op(id)) == is_of_states(first);
+    });
     for (auto id = left.begin(); id != others; ++id) bucket.add(*id);
     bucket.close();
     left.erase(left.begin(), others);

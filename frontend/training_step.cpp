@@ -1,6 +1,8 @@
 #include "frontend/training_step.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <map>
 #include <unordered_set>
 
@@ -27,6 +29,7 @@ struct Parameter {
   std::string gradient = {};  // what is made of it, last
   const OnnxFunction* optimizer = nullptr;
   std::vector<OnnxAttr> attrs = {};  // of its call of that
+  std::string rate = kRate;          // the value that it is updated with
   std::vector<OptimizerState> states = {};
 
   std::string part(const char* name) const { return tensor->name + "." + name; }
@@ -56,6 +59,7 @@ class TrainingStep {
                std::unordered_set<size_t>& used) const;
   bool check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used);
   bool choose_optimizers();
+  std::string rate_of_group(const FunctionCall::Argument& given);
   bool group_attrs();
   std::vector<const OnnxTensor*> bind(const std::unordered_set<std::string>& names);
   bool carry_statistics();
@@ -79,6 +83,7 @@ class TrainingStep {
   std::string loss_, evaluates_;
   std::optional<TrainingOptimizer> optimizer_;
   std::vector<Parameter> parameters_;
+  std::map<std::string, double> rates_;  // of groups: what the value of the rate is multiplied with
 };
 
 std::vector<std::string> TrainingStep::known_names() const {
@@ -281,6 +286,23 @@ bool TrainingStep::choose_optimizers() {
   return true;
 }
 
+/// "x0.5", so many times the rate of the others: the value that a group is updated with. Empty after reporting.
+std::string TrainingStep::rate_of_group(const FunctionCall::Argument& given) {
+  const std::string word = given.words.size() == 1 ? given.words[0] : "";
+  double factor = 0;
+  const auto [end, error] = std::from_chars(word.data() + !word.empty(), word.data() + word.size(), factor);
+  const bool is_factor = word.starts_with("x") && error == std::errc() && end == word.data() + word.size();
+  if (is_factor && factor >= 0 && std::isfinite(factor)) {
+    const std::string value = format("{}.{}", kRate, word);
+    rates_.emplace(value, factor);
+    return value;
+  }
+  diags_.error("train-group-rate", given.value_loc,
+               "a group's 'rate' is a multiple of the optimizer's, such as x0.5, not {}",
+               printable(join(given.words, ", ")));
+  return "";
+}
+
 /// The rate is a function of its own; what else is said of the optimizer are its attributes, of some groups others.
 bool TrainingStep::group_attrs() {
   bool ok = true;
@@ -298,7 +320,10 @@ bool TrainingStep::group_attrs() {
     for (Parameter& parameter : parameters_) {
       if (!matches(group.match, *parameter.tensor, used) || !grouped.insert(&parameter).second) continue;
       for (const FunctionCall::Argument& given : group.arguments)
-        if (ok) ok = functions_.set_argument(*parameter.optimizer, given, parameter.attrs);
+        if (ok && given.name == "rate")
+          ok = !(parameter.rate = rate_of_group(given)).empty();
+        else if (ok)
+          ok = functions_.set_argument(*parameter.optimizer, given, parameter.attrs);
     }
     ok &= check_used(group.match, used);
   }
@@ -409,6 +434,10 @@ bool TrainingStep::write_rate() {
   step_.add("Cast", {computed}, {"train.step.real"}).attrs = {attr_of_int("to", element_type_of_name("float"))};
   OnnxNode& call = step_.add(rate->name, {"train.step.real"}, {kRate});
   call.name = kRate, call.domain = rate->domain, call.opset = 1, call.attrs = attrs;
+  for (const auto& [value, factor] : rates_) {
+    step_.add("Constant", {}, {value + ".factor"}).attrs = {attr_of_real("value_float", factor)};
+    step_.add("Mul", {kRate, value + ".factor"}, {value});
+  }
   return true;
 }
 
@@ -430,7 +459,7 @@ void TrainingStep::write_updates() {
       outputs.push_back(computed_under(kept, kept + ".next"));
       step_.add_state(kept, kept + ".next", state.element_type, state.dims).of = name;
     }
-    inputs.insert(inputs.end(), {"train.step.real", kRate});
+    inputs.insert(inputs.end(), {"train.step.real", parameter.rate});
     OnnxNode& call = step_.call(parameter.part("update"), parameter.optimizer->domain, parameter.optimizer->name,
                                 std::move(inputs), std::move(outputs));
     call.attrs = parameter.attrs, call.overload = parameter.optimizer->overload;

@@ -148,6 +148,18 @@ def check_split(folder, name, split, wanted, more=""):
         harness.check(f"{name}/and gets to the same loss", error < 2e-5, error)
 
 
+def check_group_rate(folder):
+    """A multiple of the rate for some parameters: for all of them it is another rate."""
+    sgd = TRAIN[:TRAIN.index("  optimizer")] + "  optimizer: {sgd: {rate: RATE}}\n"
+    whole = build(folder, "half", "", train_text=sgd.replace("RATE", "0.05"))
+    grouped = build(folder, "grouped", "", train_text=sgd.replace("RATE", "0.1") + '  groups: [{match: "*", rate: x0.5}]\n')
+    if whole and grouped:
+        for name, program in (("half", whole), ("grouped", grouped)):
+            train(folder, program, "--steps", 10, "--log", folder / f"{name}.jsonl")
+        same = np.array_equal(losses(folder / "half.jsonl"), losses(folder / "grouped.jsonl"))
+        harness.check("groups/half of the rate", same and len(losses(folder / "half.jsonl")) == 10)
+
+
 def check_precision(folder, wanted):
     """Operands of products are rounded; parameters, sums and the optimizer are not."""
     program = build(folder, "bf16", "precision: bf16\n")
@@ -441,6 +453,7 @@ if __name__ == "__main__":
         check_export(FOLDER)
         check_mode(FOLDER)
         check_precision(FOLDER, WANTED)
+        check_group_rate(FOLDER)
         check_infinite(FOLDER)
         check_samples(FOLDER)
         check_recompute(FOLDER)

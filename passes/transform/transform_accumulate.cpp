@@ -37,18 +37,18 @@ class MicroBatchOps {
     while (!typing.refusal.empty() && typing.refused) {
       if (!keep_counts_in_front(typing) && !keep_constant_in_front(typing)) {
         reasons_.emplace(typing.refused, typing.refusal);
-        if (!reads_sums(typing) && needs_whole_.empty()) needs_whole_ = typing.refusal;
+        if (!reads_sums(typing) && needs_whole_.empty()) needs_whole_ = typing.refusal, whole_ = typing.refused;
         keep_behind(typing.refused);
       }
       typing = type();
     }
     if (!typing.refusal.empty()) {
-      if (!needs_whole_.empty()) typing.refusal = needs_whole_;
+      if (!needs_whole_.empty()) typing.refusal = needs_whole_, typing.refused = whole_;
       return typing;
     }
     keep_out_what_needs_no_batch(typing);
     typing = type();
-    if (typing.refusal.empty()) typing.refusal = why_not_left(typing);
+    if (typing.refusal.empty()) explain_what_is_left(typing);
     return typing;
   }
 
@@ -172,18 +172,21 @@ class MicroBatchOps {
     }
   }
 
-  /// Parts of a value may leave as an output of the model; read by an op they would be all of the batch again.
-  std::string why_not_left(const ChunkTypes& typing) const {
+  /// Parts of a value may leave as an output of the model; read by an op they would be all of the batch again: a
+  /// refusal.
+  void explain_what_is_left(ChunkTypes& typing) const {
     for (ValueId v : plan_region(graph_, typing.ops).results) {
       if (state_of(typing, v) != Kind::S) continue;
       for (const Use& use : graph_.value(v).uses) {
         if (!use.op || is_inside(use.op)) continue;
         const auto reason = reasons_.find(use.op);
-        if (reason != reasons_.end()) return reason->second;
-        return format("'{}' reads '{}' of the whole batch", graph_.op(use.op).name, graph_.value(v).name);
+        typing.refused = use.op;
+        typing.refusal = reason != reasons_.end() ? reason->second
+                                                  : format("'{}' reads '{}' of the whole batch", graph_.op(use.op).name,
+                                                           graph_.value(v).name);
+        return;
       }
     }
-    return "";
   }
 
   const Module& module_;
@@ -194,6 +197,7 @@ class MicroBatchOps {
   std::set<OpId> inside_, outside_;
   std::map<OpId, std::string> reasons_;  // why an op cannot run in micro-batches
   std::string needs_whole_;              // the first of them that is not about a sum
+  OpId whole_;                           // what that is about
 };
 
 /// The inputs that have the batch: their first dimension is the one that most inputs have, of several the first
@@ -237,7 +241,7 @@ std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, i
   ChunkTypes typing;
   if (!seeds.empty()) typing = MicroBatchOps(module, std::move(seeds), count).find();
   if (!typing.refusal.empty())
-    diags.error("accumulate-reshard", loc, "the model cannot run in {} micro-batches: {}", count, typing.refusal);
+    report_untyped(module, typing, count, loc, diags);
   else if (typing.ops.empty())
     report_uncut(module.graph, count, loc, diags);
   if (!diags.ok()) return {};

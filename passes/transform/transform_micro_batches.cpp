@@ -44,6 +44,29 @@ void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& 
               micro_batches);
 }
 
+/// Which nodes of the model an op comes from: " (of BatchNormalization 'bn')".
+static std::string nodes_text(const Module& module, const Op& op) {
+  std::vector<std::string> nodes;
+  for (const OriginId id : op.origins) {
+    const Origin& origin = module.origins[id.index];
+    nodes.push_back(format("{} '{}'", origin.op_type, printable(origin.name)));
+    if (origin.op_type == "BatchNormalization") nodes.back() += ", whose statistics are of all of the batch";
+  }
+  return nodes.empty() ? "" : " (of " + join(nodes, ", ") + ")";
+}
+
+void report_untyped(const Module& module, const ChunkTypes& typing, int count, const Loc& loc, Diags& diags) {
+  const Op* op = typing.refused ? &module.graph.op(typing.refused) : nullptr;
+  const std::string nodes = op ? nodes_text(module, *op) : "";
+  if (op && category(*op) == Category::Region)
+    diags.error("micro-batches-region-unsupported", loc,
+                "the model cannot run in {} micro-batches: {} '{}'{} has a body, which is not cut into them", count,
+                op_def(*op).name, op->name, nodes);
+  else
+    diags.error("micro-batches-reshard", loc, "the model cannot run in {} micro-batches: {}{}", count, typing.refusal,
+                nodes);
+}
+
 /// All that computes.
 static std::optional<ChunkTypes> type_in_micro_batches(const Module& module, int count, const Loc& loc, Diags& diags) {
   const Graph& graph = module.graph;
@@ -57,7 +80,7 @@ static std::optional<ChunkTypes> type_in_micro_batches(const Module& module, int
   }
   ChunkTypes typing = type_in_chunks(module, graph, ops, seeds, count);
   if (!typing.refusal.empty()) {
-    diags.error("micro-batches-reshard", loc, "the model cannot run in {} micro-batches: {}", count, typing.refusal);
+    report_untyped(module, typing, count, loc, diags);
     return {};
   }
   for (const Graph::Output& out : graph.outputs()) {

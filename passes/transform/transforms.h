@@ -78,6 +78,8 @@ void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& d
 std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches);
 /// Says why no input is cut: the batch is of run-time length, or not divisible.
 void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& diags);
+/// Says why ops cannot run in micro-batches, which their typing has refused, and of which nodes they are.
+void report_untyped(const Module& module, const ChunkTypes& typing, int count, const Loc& loc, Diags& diags);
 /// True for an input whose next value is an output, and for its copies in other places.
 bool is_state(const Module& module, ValueId input);
 

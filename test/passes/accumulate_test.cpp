@@ -107,6 +107,6 @@ m (float[8, 6] x) => (float[8, 8] y) <float[6, 6] w = random(1, 0.5)> {
 })";
   const std::string found =
       refusal(kContrast, "weft: 1\ntrain: {loss: loss, optimizer: {sgd: {rate: 1}}, accumulate: 4}\n");
-  CHECK_MESSAGE(found.find("[accumulate-reshard]") != std::string::npos, found);
+  CHECK_MESSAGE(found.find("[micro-batches-reshard]") != std::string::npos, found);
   CHECK_MESSAGE(found.find("'pairs'") != std::string::npos, found);
 }

@@ -108,6 +108,11 @@ bool TrainingStep::declare_inputs() {
       model_.graph.inputs.push_back(*type);
     }
   }
+  if (ok && model_.graph.inputs.empty()) {
+    diags_.error("train-no-inputs", request_.loc,
+                 "the model has no inputs: there is nothing that samples are given for");
+    return false;
+  }
   return ok;
 }
 

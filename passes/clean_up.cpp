@@ -79,10 +79,30 @@ void append_type(std::string& key, const TensorType& type) {
   for (int a = 0; a < type.layout.size(); ++a) key += state_text(type.layout[a]) + ",";
 }
 
+/// True for what an optimizer computes, the same for each of many parameters.
+bool is_of_update(const Module& module, const Op& op) {
+  return !op.origins.empty() && std::ranges::all_of(op.origins, [&](OriginId origin) {
+    return module.origins[origin.index].phase == Phase::Update;
+  });
+}
+
+/// Adds an operand to a key: a number by what it is in an update, since parts of a training have constants of their
+/// own.
+void append_operand(std::string& key, const Module& module, const Graph& graph, const Op& op, ValueId v) {
+  const Op* maker = v && is_of_update(module, op) ? &graph.producer_op(v) : nullptr;
+  if (maker && maker->kind == OpKind::Constant && graph.type(v).count() == 1) {
+    append_constant(key, module, maker->constant("value"));
+    append_type(key, graph.type(v));
+  } else {
+    key += std::to_string(v.index);
+  }
+  key += ',';
+}
+
 /// Equal keys: the same op on the same operands with results of the same type.
 std::string op_key(const Module& module, const Graph& graph, const Op& op) {
   std::string key = std::to_string(static_cast<int>(op.kind)) + "@" + std::to_string(op.place.index) + "(";
-  for (ValueId v : op.inputs) key += std::to_string(v.index) + ",";
+  for (ValueId v : op.inputs) append_operand(key, module, graph, op, v);
   for (const Attr& attr : op.attrs) append_attr(key, module, attr);
   if (op.block) key += "block " + std::to_string(*op.block) + ";";
   if (module.is_late(op)) key += "late;";

@@ -25,6 +25,10 @@ class OrderSearch {
     if (!plan) return {};
     BlockCosts costs = block_costs(*plan, *module_.pipeline, CostModel(*plan, module_, first_.machine));
     if (profile_ && !take_measured_times(costs, *plan, module_, schedule_, *profile_, diags_)) return {};
+    if (!costs.mutual.empty()) {
+      report(costs.mutual.front(), costs.pipeline);
+      return {};
+    }
     limit_memory(costs);
     const SearchRequest& request = schedule_.pipeline->search;
     const SearchedOrder found = searched_order(costs.pipeline, module_.pipeline->micro_batches, request.periods,
@@ -50,6 +54,20 @@ class OrderSearch {
       if (schedule_.memory_limit)
         limit = std::min(limit, std::max<int64_t>(0, *schedule_.memory_limit - costs.others[rank]));
     }
+  }
+
+  void report(const PipelineEdge& mutual, const StagedPipeline& pipeline) const {
+    const auto stage = [&](int block) -> const StageRequest& {
+      return schedule_.pipeline->stages[as_index(pipeline.stage[as_index(block)])];
+    };
+    diags_
+        .error(
+            "order-search-mutual", schedule_.pipeline->order_loc,
+            "an order is searched for blocks that run without waiting inside, and the stages '{}' and '{}' read each "
+            "other's results: what reads the other stage's result must stand in a stage of its own, or the order "
+            "have a name",
+            stage(mutual.from).name, stage(mutual.to).name)
+        .note(stage(mutual.to).loc, "stage '{}' is here", stage(mutual.to).name);
   }
 
   void report(const PipelineFault& fault) const {

@@ -23,6 +23,7 @@ class BlockReader {
     add_blocks();
     add_reads();
     add_transfers();
+    cut_mutual();
     add_memory();
     add_once();
     return std::move(made_);
@@ -152,6 +153,14 @@ class BlockReader {
       add_after(ends.second, ends.first);
       made_.pipeline.transfers.push_back({number_[ends.first], number_[ends.second], nanoseconds(seconds), link});
     }
+  }
+
+  /// Blocks that read each other wait while they run; what they send each other takes no time of its own.
+  void cut_mutual() {
+    made_.mutual = cut_circles(made_.pipeline.problem);
+    for (const PipelineEdge& edge : made_.mutual)
+      std::erase_if(made_.pipeline.transfers,
+                    [&](const PipelineTransfer& t) { return t.from == edge.from && t.to == edge.to; });
   }
 
   void add_memory() {

@@ -8,9 +8,10 @@ namespace weftc {
 struct BlockCosts {
   StagedPipeline pipeline;  // of the blocks that run micro-batches: nanoseconds, and bytes that one hands to another
   std::vector<int> blocks;  // of the Plan, by block of the problem
-  std::vector<int64_t> others;   // by rank: bytes of everything else
-  std::vector<OnceBlock> once;   // of the blocks that run once, in the Plan's order
-  std::vector<int> once_blocks;  // of the Plan, by those
+  std::vector<PipelineEdge> mutual;  // reads of blocks that read each other: the problem is without them
+  std::vector<int64_t> others;       // by rank: bytes of everything else
+  std::vector<OnceBlock> once;       // of the blocks that run once, in the Plan's order
+  std::vector<int> once_blocks;      // of the Plan, by those
 };
 
 /// Each step takes what the model says, on the slowest rank of the block; transfers take theirs on a link for each two

@@ -100,6 +100,25 @@ std::vector<std::vector<bool>> precedence_of(const PipelineProblem& problem) {
   return before;
 }
 
+std::vector<PipelineEdge> cut_circles(PipelineProblem& problem) {
+  const size_t count = problem.blocks.size();
+  std::vector<std::vector<bool>> before(count, std::vector<bool>(count, false));
+  for (size_t b = 0; b < count; ++b)
+    for (const int earlier : problem.blocks[b].after) before[static_cast<size_t>(earlier)][b] = true;
+  for (size_t via = 0; via < count; ++via)
+    for (size_t a = 0; a < count; ++a)
+      for (size_t b = 0; b < count; ++b)
+        if (before[a][via] && before[via][b]) before[a][b] = true;
+  std::vector<PipelineEdge> cut;
+  for (size_t b = 0; b < count; ++b)
+    std::erase_if(problem.blocks[b].after, [&](int earlier) {
+      if (!before[b][static_cast<size_t>(earlier)]) return false;
+      cut.push_back({earlier, static_cast<int>(b)});
+      return true;
+    });
+  return cut;
+}
+
 std::vector<std::vector<int>> blocks_by_device(const PipelineProblem& problem) {
   std::vector<std::vector<int>> blocks(problem.limits.size());
   for (size_t i = 0; i < problem.blocks.size(); ++i)

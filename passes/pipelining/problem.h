@@ -29,6 +29,15 @@ std::vector<int> topological_order(const PipelineProblem& problem);
 /// before[a][b]: block a ends before block b starts, directly or through others.
 std::vector<std::vector<bool>> precedence_of(const PipelineProblem& problem);
 
+/// Block `to` is after block `from`.
+struct PipelineEdge {
+  int from, to;
+};
+
+/// Blocks that wait for each other, directly or through others, run side by side and wait inside for what they lack.
+/// None of them is `after` another any more; what each of them has lost is returned.
+std::vector<PipelineEdge> cut_circles(PipelineProblem& problem);
+
 /// The blocks of each device.
 std::vector<std::vector<int>> blocks_by_device(const PipelineProblem& problem);
 

@@ -80,13 +80,12 @@ StagedPipeline blocks_of(const Schedule& schedule, const Pipeline& pipeline, con
                         : block.of_weights            ? BlockKind::Weight
                                                       : BlockKind::Backward);
   }
-  const auto depends = reach(pipeline.blocks.size(), reads);
   for (const BlockRead& read : reads) {
     const int from = number_in_problem[static_cast<size_t>(read.from)],
               to = number_in_problem[static_cast<size_t>(read.to)];
-    if (from >= 0 && to >= 0 && !depends[static_cast<size_t>(read.from)][static_cast<size_t>(read.to)])
-      made.problem.blocks[static_cast<size_t>(to)].after.push_back(from);
+    if (from >= 0 && to >= 0) made.problem.blocks[static_cast<size_t>(to)].after.push_back(from);
   }
+  cut_circles(made.problem);
   int world = 0;
   for (const PlaceRequest& place : places)
     for (const int rank : place.ranks) world = std::max(world, rank + 1);

@@ -78,3 +78,22 @@ TEST_CASE("block_costs: what a forward pass keeps its backward pass gives back")
     for (size_t b = 0; b < blocks.size(); ++b) CHECK(blocks[b].time > 0);
   }
 }
+
+TEST_CASE("block_costs: stages that read each other run side by side") {
+  const std::string stages = "weft: 1\npipeline: {stages: {a: [fc1, fc3], b: [act1, fc2, act2]}, micro_batches: 2}\n";
+  for (const std::string& more :
+       {std::string(), std::string("train:\n  loss: {mean_squared_error: {predictions: y, targets: target}}\n"
+                                   "  optimizer: {sgd: {rate: 0.1}}\n")}) {
+    const Planned made = plan_of(kThreeStages, stages + more);
+    const BlockCosts costs = costs_of(made);
+    CHECK(costs.mutual.size() == (more.empty() ? 2 : 4));
+    CHECK(topological_order(costs.pipeline.problem).size() == costs.blocks.size());
+    CHECK(costs.pipeline.transfers.empty());
+    std::vector<PipelineTurn> turns;
+    for (const OrderedBlock& turn : made.plan.order)
+      if (const auto at = std::ranges::find(costs.blocks, turn.block); at != costs.blocks.end())
+        turns.push_back({static_cast<int>(at - costs.blocks.begin()), turn.micro_batch});
+    const std::vector<std::string> names(costs.blocks.size() + costs.once.size(), "block");
+    CHECK(picture_of(costs.pipeline, turns, 2, costs.once, names).length > 0);
+  }
+}

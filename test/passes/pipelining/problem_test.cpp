@@ -28,6 +28,21 @@ TEST_CASE("a block that waits for itself") {
   CHECK(only_fault(problem).block > 1);
 }
 
+TEST_CASE("blocks that wait for each other are after the rest alone") {
+  PipelineProblem problem = v_shape(2, 2);  // in a row: forward, forward, backward, backward
+  problem.blocks[1].after.push_back(2);
+  const std::vector<PipelineEdge> cut = cut_circles(problem);
+  REQUIRE(cut.size() == 2);
+  CHECK(cut[0].from == 2);
+  CHECK(cut[0].to == 1);
+  CHECK(cut[1].from == 1);
+  CHECK(cut[1].to == 2);
+  CHECK(problem.blocks[1].after == std::vector{0});
+  CHECK(problem.blocks[2].after.empty());
+  CHECK(problem.blocks[3].after == std::vector{2});
+  CHECK(cut_circles(problem).empty());
+}
+
 TEST_CASE("memory is given back after it was taken, and all of it") {
   PipelineProblem problem = row_of_blocks(1, 9, {{{0}, 1, 2}, {{0}, 1, -3}, {{0}, 1, 1}});
   CHECK(only_fault(problem).kind == FaultKind::Freed);

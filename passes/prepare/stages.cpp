@@ -10,7 +10,6 @@
 #include "passes/cost/cost_model.h"
 #include "passes/graph_order.h"
 #include "passes/prepare/cut_line.h"
-#include "passes/select.h"
 
 namespace weftc {
 
@@ -98,6 +97,7 @@ void Stages::assign() {
   if (module_.training) {
     assign_of_parameters();
     assign_backward();
+    keep_received();
     find_sums_of_gradients();
     find_homes();
     assign_update();
@@ -130,37 +130,6 @@ void Stages::find_phases() {
     phase(id) = is_forward[id.index] ? Phase::Forward : is_early[id.index] ? Phase::Backward : Phase::Update;
     is_figure_[id.index] = is_forward[id.index] && !is_kept[id.index];
   }
-}
-
-/// Resolves the selectors of one stage. A derivative follows its node, whatever a pattern meets.
-void Stages::assign_listed(int number) {
-  const SelectableNames names(module_, graph_, schedule_.aliases);
-  for (const Selector& selector : schedule_.pipeline->stages[static_cast<size_t>(number)].nodes) {
-    bool matched = false;
-    for (const Bindings& bindings : names.bindings({selector}))
-      for (OpId id : names.select_ops(selector, bindings)) {
-        matched = true;
-        if (phase(id) != Phase::Forward) continue;
-        const int before = std::exchange(stage(id), number);
-        if (before >= 0 && before != number) contests_.push_back({id, before, selector.loc});
-      }
-    if (!matched) names.report_unmatched(selector, diags_);
-  }
-}
-
-void Stages::report_contested() {
-  for (const Contest& contest : contests_)
-    if (const Op& op = graph_.op(contest.op); !is_free(contest.op))
-      diags_.error("stage-twice", contest.loc, "'{}' is in stage '{}' already{}", op.name,
-                   schedule_.pipeline->stages[static_cast<size_t>(contest.before)].name, merged_text(op));
-}
-
-/// Nodes that compute the same, or that a rewrite rule joined, are one op: each of their names selects it.
-std::string Stages::merged_text(const Op& op) const {
-  if (op.origins.size() < 2) return "";
-  std::vector<std::string> names;
-  for (OriginId origin : op.origins) names.push_back("'" + module_.origins[origin.index].name + "'");
-  return ": " + join(names, " and ") + " have become one op";
 }
 
 /// Where not every node is listed, a node is the model's if it reads an image or a matrix; masks and positions are made
@@ -204,38 +173,6 @@ void Stages::find_free() {
   }
   for (const OpId id : graph_.order())
     if (is_free(id)) stage(id) = kNone;
-}
-
-/// What a forward pass makes of parameters alone, such as their exponentials or norms.
-void Stages::find_of_parameters() {
-  if (!module_.training) return;
-  std::set<std::string> states;
-  for (const State& state : module_.states) states.insert(state.input);
-  const auto is_kept = [&](const Op& op) {
-    return op.kind == OpKind::Constant || states.contains(graph_.value(op.outputs[0]).name);
-  };
-  std::vector<bool> follows(graph_.op_capacity(), false);
-  for (const OpId id : graph_.order()) {
-    const Op& op = graph_.op(id);
-    const bool is_made = !op.inputs.empty() && op.regions.empty() && phase(id) == Phase::Forward;
-    follows[id.index] = is_source(op) ? is_kept(op) : is_made && std::ranges::all_of(op.inputs, [&](ValueId v) {
-                                                        return !v || follows[graph_.producer(v).index];
-                                                      });
-    of_parameters_[id.index] = follows[id.index] && !is_source(op) && stage(id) < 0;
-  }
-}
-
-/// It is made once a step, in front of the micro-batches, in the first of the stages that read it: no block in front
-/// sends what it makes.
-void Stages::assign_of_parameters() {
-  const std::vector<OpId> order = graph_.order();
-  for (auto at = order.rbegin(); at != order.rend(); ++at) {
-    if (!of_parameters_[at->index] || is_free(*at) || stage(*at) >= 0) continue;
-    for (const ValueId v : graph_.op(*at).outputs)
-      for (const Use& use : graph_.value(v).uses)
-        if (const int reader = use.op && phase(use.op) == Phase::Forward ? stage(use.op) : kNone; reader >= 0)
-          stage(*at) = stage(*at) < 0 || latest(reader, stage(*at)) == stage(*at) ? reader : stage(*at);
-  }
 }
 
 /// True for what `train:` has added to the model's nodes.
@@ -290,15 +227,16 @@ void Stages::assign_cuts() {
     if (is_of_model(id)) ops.push_back(id);
   const std::vector<int64_t> behind = bytes_behind(ops);
   const Ceilings ceilings = ceilings_of(target_);
-  std::map<uint32_t, size_t> last_of;  // of a node's ops
+  std::map<std::string, size_t> last_of;  // of a node's ops
   for (size_t i = 0; i < ops.size(); ++i)
-    for (const OriginId node : graph_.op(ops[i]).origins) last_of[node.index] = i;
+    for (const OriginId node : graph_.op(ops[i]).origins) last_of[module_.origins[node.index].name] = i;
   std::vector<LineItem> line;
   std::vector<size_t> item_of;
   size_t end = 0;  // of the nodes that have begun
   for (size_t i = 0; i < ops.size(); ++i) {
     if (i == 0 || i > end) line.emplace_back();
-    for (const OriginId node : graph_.op(ops[i]).origins) end = std::max(end, last_of[node.index]);
+    for (const OriginId node : graph_.op(ops[i]).origins)
+      end = std::max(end, last_of[module_.origins[node.index].name]);
     item_of.push_back(line.size() - 1);
     line.back().time += seconds_alone(module_, graph_, graph_.op(ops[i]), ceilings);
     line.back().behind = behind[i];
@@ -348,6 +286,13 @@ int Stages::latest(int a, int b) const {
   if (a < 0 || b < 0) return std::max(a, b);
   return rank_[static_cast<size_t>(a)] >= rank_[static_cast<size_t>(b)] ? a : b;
 }
+
+int Stages::earliest(int a, int b) const {
+  if (a < 0 || b < 0) return std::max(a, b);
+  return latest(a, b) == a ? b : a;
+}
+
+int Stages::last_stage() const { return static_cast<int>(std::ranges::max_element(rank_) - rank_.begin()); }
 
 int Stages::stage_of_operands(const Op& op) const {
   int found = kNone;
@@ -426,71 +371,6 @@ void Stages::split_backward() {
   for (const OpId id : order)
     if (phase(id) == Phase::Backward && !is_source(graph_.op(id)))
       of_weights_[id.index] = !is_awaited[id.index] && is_split[static_cast<size_t>(stage(id))];
-}
-
-/// Of the backward pass, views of what the forward pass has kept: they may be one for the derivatives of several
-/// stages, which must not wait for each other.
-std::vector<bool> Stages::views_of_forward() const {
-  std::vector<bool> found(graph_.op_capacity(), false);
-  for (const OpId id : graph_.order()) {
-    const Op& op = graph_.op(id);
-    found[id.index] = phase_of_[id.index] == Phase::Backward && category(op) == Category::View &&
-                      std::ranges::all_of(op.inputs, [&](ValueId v) {
-                        const OpId from = v ? graph_.producer(v) : OpId{};
-                        return !from || phase_of_[from.index] == Phase::Forward || found[from.index];
-                      });
-  }
-  return found;
-}
-
-/// Readers first, so that they have stages.
-void Stages::copy_free_ops() {
-  const std::vector<OpId> order = graph_.order();
-  const std::vector<bool> is_view = views_of_forward();
-  for (auto at = order.rbegin(); at != order.rend(); ++at)
-    if (!is_source(graph_.op(*at)) && (is_free(*at) || is_view[at->index])) copy_for_stages(*at);
-}
-
-/// The op for the first of the stages that read it, and a copy for each other one. What only outputs read is computed
-/// in the last stage.
-void Stages::copy_for_stages(OpId id) {
-  std::map<int, std::vector<Use>> readers;
-  std::map<int, Phase> phases;
-  for (const ValueId v : graph_.op(id).outputs)
-    for (const Use& use : graph_.value(v).uses) {
-      if (!use.op || stage(use.op) < 0) continue;
-      readers[stage(use.op)].push_back(use);
-      const auto found = phases.emplace(stage(use.op), phase(use.op)).first;
-      found->second = std::min(found->second, phase(use.op));
-    }
-  const int last = static_cast<int>(std::ranges::max_element(rank_) - rank_.begin());
-  stage(id) = readers.empty() ? last : readers.begin()->first;
-  if (!readers.empty() && phase(id) != Phase::Forward) phase(id) = phases.begin()->second;
-  const Op op = graph_.op(id);
-  for (const auto& [number, uses] : readers) {
-    if (number == stage(id)) {
-      for (const ValueId v : op.outputs) copies_[v][number] = v;
-      continue;
-    }
-    NewOp made = copy_of(op);
-    made.name += "." + schedule_.pipeline->stages[static_cast<size_t>(number)].name;
-    made.inputs = op.inputs;
-    for (const ValueId v : op.outputs) {
-      made.results.push_back(graph_.type(v));
-      made.result_names.push_back(graph_.value(v).name + "." +
-                                  schedule_.pipeline->stages[static_cast<size_t>(number)].name);
-    }
-    const OpId copy = graph_.add(std::move(made), graph_.next(id));
-    stage_of_.push_back(number), phase_of_.push_back(phases.at(number)), of_weights_.push_back(false),
-        is_total_.push_back(false);
-    free_.push_back(true);
-    for (size_t r = 0; r < op.outputs.size(); ++r) {
-      copies_[op.outputs[r]][number] = graph_.op(copy).outputs[r];
-      for (const Use& use : uses)
-        if (graph_.op(use.op).inputs[use.input] == op.outputs[r])
-          graph_.set_input(use.op, use.input, graph_.op(copy).outputs[r]);
-    }
-  }
 }
 
 void Stages::report_missing() {

@@ -27,7 +27,7 @@ struct BlockRead {
 ///   totals           a loss of several stages' losses has a block of its own, that the stages need not wait for
 ///
 /// What is computed from inputs alone and listed by none, such as masks and rates, is computed in each stage that reads
-/// it.
+/// it; what a training computes from parameters alone, at each place that reads it, whichever stage lists it.
 class Stages {
  public:
   Stages(Module& module, const Schedule& schedule, const Target& target, Diags& diags);
@@ -44,6 +44,8 @@ class Stages {
   static constexpr int kNone = -1, kSeveral = -2;  // stages
 
   void assign_listed(int stage);
+  bool is_of_model(const Origin& origin) const;
+  bool is_listed_by(const std::string& name, const Op& op) const;
   void report_contested();
   std::string merged_text(const Op& op) const;
   void find_phases();
@@ -67,15 +69,20 @@ class Stages {
   void split_backward();
   void find_totals();
   void assign_backward();
+  void keep_received();
+  ValueId find_first(ValueId again) const;
   void find_sums_of_gradients();
   int first_reader(ValueId value) const;
   void find_homes();
   void assign_update();
   std::vector<bool> views_of_forward() const;
   void copy_free_ops();
+  void join_at_places(int home, std::map<int, std::vector<Use>>& readers) const;
   void copy_for_stages(OpId id);
   void report_missing();
   int latest(int a, int b) const;
+  int earliest(int a, int b) const;
+  int last_stage() const;
   int stage_of_operands(const Op& op) const;
 
   int& stage(OpId id) { return stage_of_[id.index]; }
@@ -101,7 +108,8 @@ class Stages {
   std::vector<bool> is_figure_;       // of a training: forward, and no derivative is computed from it
   std::vector<bool> is_total_;        // a figure, made of figures of several stages
   std::vector<bool> free_;            // computed from inputs and constants alone, and listed by no stage
-  std::vector<bool> of_parameters_;   // of a training: computed from parameters alone, and listed by no stage
+  std::vector<bool> of_parameters_;   // of a training: forward, computed from parameters alone, and not free
+  std::map<OpId, int> listed_;        // the stages that list such ops
   std::vector<int> rank_;             // of a stage: behind those that it reads
   std::map<std::string, int> homes_;  // of states, by the name of the input
   std::map<ValueId, std::map<int, ValueId>> copies_;  // of what is computed in several stages, by stage

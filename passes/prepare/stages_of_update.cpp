@@ -39,7 +39,7 @@ void Stages::find_sums_of_gradients() {
       const OpId maker = graph_.producer(v);
       if (stage(maker) < 0) continue;
       is_sum[id.index] = is_sum[id.index] || is_sum[maker.index] || (first >= 0 && first != stage(maker));
-      first = first >= 0 && latest(first, stage(maker)) == stage(maker) ? first : stage(maker);
+      first = earliest(first, stage(maker));
     }
     if (is_sum[id.index]) phase(id) = Phase::Update, stage(id) = first;
   }
@@ -53,8 +53,7 @@ int Stages::first_reader(ValueId value) const {
     std::vector<int> readers = {stage(use.op)};
     if (is_free(use.op) && phase_of_[use.op.index] == Phase::Forward)
       for (const ValueId made : graph_.op(use.op).outputs) readers.push_back(first_reader(made));
-    for (const int reader : readers)
-      if (reader >= 0 && (first < 0 || latest(first, reader) == first)) first = reader;
+    for (const int reader : readers) first = earliest(first, reader);
   }
   return first;
 }

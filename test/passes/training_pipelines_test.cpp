@@ -134,6 +134,77 @@ TEST_CASE("training pipelines: chains in opposite directions share weights, and 
       check_staged_step(kTwoWays, kTwoLosses, in_stages(kTwoLosses, places, stages, micro_batches, order));
 }
 
+TEST_CASE("training pipelines: what is made of parameters alone belongs to whoever reads it") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 6] w1 = random(1, 0.5), float[6] scale = random(2, 0.5), float[6, 6] w2 = random(3, 0.5)> {
+  [heat] s0 = Exp(scale) [more] s = Tanh(s0) [fc1] h1 = MatMul(x, w1) [warm] h2 = Mul(h1, s) [act] h = Gelu(h2)
+  [fc2] h3 = MatMul(h, w2) [cool] y = Mul(h3, s)
+})";
+  for (const char* stages :
+       {"A: {place: a, nodes: [heat, more, fc1, warm]}, B: {place: b, nodes: act}, C: {place: c, nodes: rest}",
+        "A: {place: a, nodes: [fc1, warm]}, B: {place: b, nodes: act}, C: {place: c, nodes: [heat, more, fc2, cool]}",
+        "A: {place: a, nodes: [fc1, warm]}, B: {place: b, nodes: [act, heat, more, fc2]}, C: {place: a, nodes: cool}"})
+    for (const int micro_batches : {1, 3})
+      for (const char* order : {"gpipe", "1f1b\n  backward: split"})
+        check_staged_step(model, kClipped,
+                          in_stages(kClipped,
+                                    "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [1], mesh: {t: 1}}, "
+                                    "c: {ranks: [2], mesh: {t: 1}}",
+                                    stages, micro_batches, order));
+}
+
+TEST_CASE("training pipelines: what a stage has received is not computed again elsewhere") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 6] w = random(2, 0.5)> { [a1] h1 = Sin(x) [b1] h2 = Tanh(h1) [c1] h3 = Sigmoid(h2) [c2] y = MatMul(h3, w) })";
+  const std::string train = kMomentum + "  recompute: all\n";
+  for (const char* stages : {"A: {place: a, nodes: a1}, B: {place: b, nodes: b1}, C: {place: a, nodes: rest}",
+                             "A: {place: a, nodes: a1}, B: {place: a, nodes: b1}, C: {place: b, nodes: rest}"})
+    for (const int micro_batches : {1, 3})
+      check_staged_step(model, train,
+                        in_stages(train, "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [1], mesh: {t: 1}}", stages,
+                                  micro_batches, "gpipe"));
+}
+
+TEST_CASE("training pipelines: names of derivatives and losses list nothing") {
+  // The transposed of 'mid' is a node of the second stage, and a part of derivatives of the third.
+  const char* views = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 3, 4] x, float[12, 3, 4] target) => (float[12, 3, 4] y)
+<float[4, 4] w1 = random(1, 0.5), float[4, 4] w2 = random(2, 0.5)> {
+  [s0_fc] h = MatMul(x, w1) [s1_mid] m = MatMul(h, w2) [s1_turn] t = Transpose <perm = [0, 2, 1]> (m)
+  [s2_at] a = MatMul(m, t) [s2_part] p = Softmax <axis = -1> (a) [s2_y] y = MatMul(p, m)
+})";
+  // 'mean_squared_error' begins as the node of the first stage does.
+  const char* losses = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 6] w1 = random(1, 0.5), float[6, 6] w2 = random(3, 0.5)> { [m1] h = MatMul(x, w1) [n1] y = MatMul(h, w2) })";
+  for (const char* order : {"gpipe", "zb-h1"}) {
+    check_staged_step(
+        views, kMomentum,
+        in_stages(kMomentum, kApart,
+                  "A: {place: a, nodes: 's0_*'}, B: {place: b, nodes: 's1_*'}, C: {place: c, nodes: 's2_*'}", 2,
+                  order));
+    check_staged_step(losses, kMomentum,
+                      in_stages(kMomentum, "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [1], mesh: {t: 1}}",
+                                "A: {place: a, nodes: 'm*'}, B: {place: b, nodes: 'n*'}", 2, order));
+  }
+}
+
+TEST_CASE("training pipelines: all parts of a Dropout have its name") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 6] w1 = random(1, 0.5), float[6, 6] w2 = random(3, 0.5), float r = {0.3}> {
+  [a1] h1 = MatMul(x, w1) [a2] h2 = Dropout(h1, r) [b1] y = MatMul(h2, w2)
+})";
+  const char* places = "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [1], mesh: {t: 1}}";
+  for (const char* stages : {"A: {place: a, nodes: 'a*'}, B: {place: b, nodes: 'b*'}",
+                             "A: {place: a, nodes: a1}, B: {place: b, nodes: [a2, b1]}"}) {
+    const Planned made = plan_of(model, in_stages(kMomentum, places, stages, 2, "1f1b"));
+    for (const std::string& line : prove_plan(made.plan)) CHECK_MESSAGE(false, line);
+  }
+}
+
 TEST_CASE("training pipelines: blocks have names, phases and turns") {
   const Planned made = plan_of(kTied, in_stages(kClipped, kApart, kCases[2].stages, 2, "gpipe"));
   std::vector<std::string> names;

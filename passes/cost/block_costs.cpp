@@ -157,6 +157,7 @@ class BlockReader {
 
   /// Blocks that read each other wait while they run; what they send each other takes no time of its own.
   void cut_mutual() {
+    order_within_stages(made_.pipeline);
     made_.mutual = cut_circles(made_.pipeline.problem);
     for (const PipelineEdge& edge : made_.mutual)
       std::erase_if(made_.pipeline.transfers,

@@ -21,6 +21,18 @@ std::vector<StageBlocks> blocks_by_stage(const StagedPipeline& pipeline) {
   return stages;
 }
 
+void order_within_stages(StagedPipeline& pipeline) {
+  const auto put_behind = [&](int block, int earlier) {
+    if (block < 0 || earlier < 0) return;
+    std::vector<int>& after = pipeline.problem.blocks[as_index(block)].after;
+    if (std::count(after.begin(), after.end(), earlier) == 0) after.push_back(earlier);
+  };
+  for (const StageBlocks& stage : blocks_by_stage(pipeline)) {
+    put_behind(stage.backward, stage.forward);
+    put_behind(stage.weight, stage.backward);
+  }
+}
+
 std::vector<std::vector<int>> readers_of_stages(const StagedPipeline& pipeline) {
   const std::vector<StageBlocks> stages = blocks_by_stage(pipeline);
   std::vector<std::vector<int>> readers(stages.size());

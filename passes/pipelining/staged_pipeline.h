@@ -35,6 +35,10 @@ struct StageBlocks {
 };
 std::vector<StageBlocks> blocks_by_stage(const StagedPipeline& pipeline);
 
+/// Puts the Backward block of each stage behind its Forward block, and its Weight block behind that: they need not read
+/// each other.
+void order_within_stages(StagedPipeline& pipeline);
+
 /// The stages that read each stage.
 std::vector<std::vector<int>> readers_of_stages(const StagedPipeline& pipeline);
 

@@ -148,13 +148,20 @@ class Movement {
     return true;
   }
 
+  /// True if what arrives in `block` is there for `reader`, in an evaluation too, which has the forward passes alone.
+  bool serves(size_t block, size_t reader) const {
+    const std::vector<Pipeline::Block>& blocks = module_.pipeline->blocks;
+    const bool is_evaluated = blocks[block].phase == Phase::Forward || blocks[reader].phase != Phase::Forward;
+    return is_evaluated && comes_first(block, reader);
+  }
+
   /// The value in the reader's place: an earlier copy that arrives in time, or a new one.
   ValueId in_place(ValueId v, OpId reader) {
     const PlaceId place = graph_.op(reader).place;
     std::vector<TransferRequest>& copies = moved_[{v, place}];
     const bool is_source = category(graph_.producer_op(v)) == Category::Source;
     for (TransferRequest& copy : copies) {
-      if (!is_source && !comes_first(copy.block, block(reader))) continue;
+      if (!is_source && !serves(copy.block, block(reader))) continue;
       if (!is_source && numbers_[reader] < copy.reader) {  // it stands before all its readers
         graph_.move_before(graph_.producer(copy.value), reader);
         copy.reader = numbers_[reader];

@@ -2,6 +2,7 @@
 #include "passes/prepare/pipeline_order.h"
 
 #include <algorithm>
+#include <map>
 
 #include "passes/pipelining/orders.h"
 
@@ -41,6 +42,24 @@ void read_table(const Schedule& schedule, Pipeline& pipeline, Diags& diags) {
     if (diags.ok() && pipeline.blocks[b].turn == Turn::MicroBatch && done[b] != request.micro_batches)
       diags.error("order-missing", request.order_loc, "the order lacks stage '{}' for micro-batch {}", names[b],
                   done[b]);
+}
+
+/// The parts of a stage follow each other, whatever they read: forward pass, backward pass, its weights.
+void check_parts(const PipelineRequest& request, const Pipeline& pipeline, Diags& diags) {
+  std::map<std::pair<int, int>, std::pair<int, Loc>> last;  // by stage and micro-batch: the last block, and its entry
+  for (size_t at = 0; at < pipeline.order.size(); ++at) {
+    const Pipeline::Entry& entry = pipeline.order[at];
+    const Loc& loc = request.table[at].loc;
+    const auto [found, is_first] = last.try_emplace(
+        {pipeline.blocks[static_cast<size_t>(entry.block)].stage, entry.micro_batch}, entry.block, loc);
+    if (!is_first && found->second.first > entry.block)
+      diags
+          .error("order-entry", loc, "'{}' runs micro-batch {} behind '{}', which comes after it",
+                 name_in_table(request, pipeline.blocks[static_cast<size_t>(entry.block)], true), entry.micro_batch,
+                 name_in_table(request, pipeline.blocks[static_cast<size_t>(found->second.first)], true))
+          .note(found->second.second, "that is here");
+    found->second = {entry.block, loc};
+  }
 }
 
 /// depends[a][b]: block a reads block b, directly or through others.
@@ -85,6 +104,7 @@ StagedPipeline blocks_of(const Schedule& schedule, const Pipeline& pipeline, con
               to = number_in_problem[static_cast<size_t>(read.to)];
     if (from >= 0 && to >= 0) made.problem.blocks[static_cast<size_t>(to)].after.push_back(from);
   }
+  order_within_stages(made);
   cut_circles(made.problem);
   int world = 0;
   for (const PlaceRequest& place : places)
@@ -147,10 +167,12 @@ std::optional<Pipeline> pipeline_order(const Schedule& schedule, std::vector<Pip
   pipeline.blocks = std::move(blocks);
   pipeline.micro_batches = request.micro_batches;
   pipeline.loc = request.order_loc;
-  if (request.order == PipelineRequest::Order::Table)
+  if (request.order == PipelineRequest::Order::Table) {
     read_table(schedule, pipeline, diags);
-  else
+    if (diags.ok()) check_parts(request, pipeline, diags);
+  } else {
     list_named(schedule, pipeline, reads, diags);
+  }
   if (diags.ok()) check_reads(request, pipeline, reads, diags);
   if (!diags.ok()) return {};
   return pipeline;

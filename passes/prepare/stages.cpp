@@ -15,14 +15,6 @@ namespace weftc {
 
 namespace {
 
-/// "fc.again.grad" of "fc": the node whose derivative, or whose result once more, an op computes.
-std::string name_of_forward(std::string name) {
-  constexpr std::string_view kGrad = ".grad";
-  while (name.ends_with(kGrad)) name.erase(name.size() - kGrad.size());
-  if (const size_t at = name.find(kAgain); at != std::string::npos) name.erase(at, kAgain.size());
-  return name;
-}
-
 PlaceId find_place(const Module& module, const std::string& name) {
   for (uint32_t p = 0; p < module.places.size(); ++p)
     if (module.places[p].name == name) return {p};
@@ -60,9 +52,16 @@ std::vector<int> sequence_of(int stages, const std::vector<StageRead>& reads) {
   return sequence;
 }
 
+}  // namespace
+
 bool is_source(const Op& op) { return category(op) == Category::Source; }
 
-}  // namespace
+std::string name_of_forward(std::string name) {
+  constexpr std::string_view kGrad = ".grad";
+  while (name.ends_with(kGrad)) name.erase(name.size() - kGrad.size());
+  if (const size_t at = name.find(kAgain); at != std::string::npos) name.erase(at, kAgain.size());
+  return name;
+}
 
 Stages::Stages(Module& module, const Schedule& schedule, const Target& target, Diags& diags)
     : module_(module),
@@ -344,6 +343,23 @@ void Stages::assign_backward() {
   }
 }
 
+/// The rest of a backward pass follows what others wait for, and waits for no stage that this does not: else the pass
+/// stays whole.
+void Stages::join_late_weights(const std::vector<bool>& is_awaited, std::vector<bool>& is_split) const {
+  std::vector<std::set<int>> read(rank_.size()), read_late(rank_.size());  // by stage: others
+  for (const OpId id : graph_.order()) {
+    if (phase_of_[id.index] != Phase::Backward || is_source(graph_.op(id))) continue;
+    const int reader = stage(id);
+    for (const ValueId v : graph_.op(id).inputs) {
+      const OpId maker = v ? graph_.producer(v) : OpId{};
+      if (maker && phase_of_[maker.index] == Phase::Backward && stage(maker) >= 0 && stage(maker) != reader)
+        (is_awaited[id.index] ? read : read_late)[static_cast<size_t>(reader)].insert(stage(maker));
+    }
+  }
+  for (size_t s = 0; s < is_split.size(); ++s)
+    if (!std::ranges::includes(read[s], read_late[s])) is_split[s] = false;
+}
+
 /// Of a backward pass, what another stage's is computed from, or gradients of several parameters; and the rest, which
 /// nothing but one update waits for. A stage without the first has one block.
 void Stages::split_backward() {
@@ -368,6 +384,7 @@ void Stages::split_backward() {
     is_awaited[at->index] = is_awaited[at->index] || mine.size() > 1;
     if (is_awaited[at->index]) is_split[static_cast<size_t>(stage(*at))] = true;
   }
+  join_late_weights(is_awaited, is_split);
   for (const OpId id : order)
     if (phase(id) == Phase::Backward && !is_source(graph_.op(id)))
       of_weights_[id.index] = !is_awaited[id.index] && is_split[static_cast<size_t>(stage(id))];

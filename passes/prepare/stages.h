@@ -19,6 +19,12 @@ struct BlockRead {
   bool same_place;  // through memory, without a transfer
 };
 
+/// "fc.again.grad" of "fc": the node whose derivative, or whose result once more, an op computes.
+std::string name_of_forward(std::string name);
+
+/// True for what computes nothing: inputs, constants, draws.
+bool is_source(const Op& op);
+
 /// Finds the stage of every op that computes.
 ///
 ///   forward pass     the stage that lists the node; views and what `train:` adds go where their operands are
@@ -67,10 +73,12 @@ class Stages {
   bool joins_stages(const Op& op) const;
   int stage_of_rest() const;
   void split_backward();
+  void join_late_weights(const std::vector<bool>& is_awaited, std::vector<bool>& is_split) const;
   void find_totals();
   void assign_backward();
   void keep_received();
   ValueId find_first(ValueId again) const;
+  std::vector<bool> derivatives_of_parameters() const;
   void find_sums_of_gradients();
   int first_reader(ValueId value) const;
   void find_homes();

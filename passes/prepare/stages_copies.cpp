@@ -8,12 +8,6 @@
 
 namespace weftc {
 
-namespace {
-
-bool is_source(const Op& op) { return category(op) == Category::Source; }
-
-}  // namespace
-
 /// What a forward pass makes of parameters alone, such as their exponentials or norms. It belongs to the stages that
 /// read it, whichever lists it.
 void Stages::find_of_parameters() {

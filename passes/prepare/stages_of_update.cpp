@@ -21,17 +21,39 @@ void Stages::find_totals() {
   }
 }
 
-/// A parameter that several stages read has a gradient of each. They are added up once, behind the micro-batches, since
-/// no stage shall wait for another's: the sum, and views of it on the way to the update, are a part of that.
+/// By op: whether it is the derivative of what is made of parameters alone.
+std::vector<bool> Stages::derivatives_of_parameters() const {
+  std::set<std::string> nodes;
+  for (const OpId id : graph_.order())
+    if (of_parameters_[id.index])
+      for (const OriginId origin : graph_.op(id).origins) nodes.insert(module_.origins[origin.index].name);
+  std::vector<bool> found(graph_.op_capacity(), false);
+  for (const OpId id : graph_.order()) {
+    const std::vector<OriginId>& origins = graph_.op(id).origins;
+    found[id.index] = !origins.empty() && std::ranges::all_of(origins, [&](OriginId origin) {
+      return nodes.contains(name_of_forward(module_.origins[origin.index].name));
+    });
+  }
+  return found;
+}
+
+/// A parameter that several stages read has a gradient of each, and so has what is made of parameters alone. They are
+/// added up once, behind the micro-batches, since no stage shall wait for another's: the sum, and views and derivatives
+/// of it on the way to the update, are a part of that.
 void Stages::find_sums_of_gradients() {
   const std::vector<OpId> order = graph_.order();
   std::vector<bool> is_last(graph_.op_capacity(), false), is_sum(graph_.op_capacity(), false);
-  for (auto at = order.rbegin(); at != order.rend(); ++at)
-    if (const Op& op = graph_.op(*at); op.kind == OpKind::Add || category(op) == Category::View)
-      is_last[at->index] =
-          phase(*at) == Phase::Backward && std::ranges::all_of(graph_.value(op.outputs[0]).uses, [&](const Use& use) {
-            return !use.op || phase(use.op) == Phase::Update || is_last[use.op.index];
-          });
+  const std::vector<bool> is_derivative = derivatives_of_parameters();
+  const auto is_last_use = [&](const Use& use) {
+    return !use.op || phase(use.op) == Phase::Update || is_last[use.op.index];
+  };
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    const Op& op = graph_.op(*at);
+    if (phase(*at) != Phase::Backward || is_source(op)) continue;
+    if (op.kind == OpKind::Add || category(op) == Category::View || is_derivative[at->index])
+      is_last[at->index] = std::ranges::all_of(
+          op.outputs, [&](ValueId v) { return std::ranges::all_of(graph_.value(v).uses, is_last_use); });
+  }
   for (const OpId id : order) {
     if (!is_last[id.index]) continue;
     int first = kNone;  // of the stages of its operands

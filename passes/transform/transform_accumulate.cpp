@@ -10,6 +10,7 @@
 // labels divides the gradient of each micro-batch. So a step is that of the whole batch, but for rounding.
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "passes/transform/region.h"
 #include "passes/transform/transforms.h"
@@ -48,7 +49,10 @@ class MicroBatchOps {
     }
     keep_out_what_needs_no_batch(typing);
     typing = type();
-    if (typing.refusal.empty()) explain_what_is_left(typing);
+    if (typing.refusal.empty() && typing.ops.empty())
+      explain_nothing(typing);
+    else if (typing.refusal.empty())
+      explain_what_is_left(typing);
     return typing;
   }
 
@@ -170,6 +174,14 @@ class MicroBatchOps {
           std::all_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return state_of(typing, v) == Kind::R; });
       if (is_inside(id) && is_same && readers_of(op).outside) keep_in_front(id);
     }
+  }
+
+  /// Why nothing is left to run in micro-batches; no refusal where no input is cut.
+  void explain_nothing(ChunkTypes& typing) const {
+    if (!needs_whole_.empty())
+      typing.refusal = needs_whole_, typing.refused = whole_;
+    else if (!reasons_.empty())
+      std::tie(typing.refused, typing.refusal) = *reasons_.begin();
   }
 
   /// Parts of a value may leave as an output of the model; read by an op they would be all of the batch again: a

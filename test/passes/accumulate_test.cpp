@@ -110,3 +110,16 @@ m (float[8, 6] x) => (float[8, 8] y) <float[6, 6] w = random(1, 0.5)> {
   CHECK_MESSAGE(found.find("[micro-batches-reshard]") != std::string::npos, found);
   CHECK_MESSAGE(found.find("'pairs'") != std::string::npos, found);
 }
+
+TEST_CASE("of a model of which nothing can run in micro-batches, the reason is said") {
+  constexpr const char* kJoined = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[4, 3, 8] x, float[8, 8] u) => (float loss) <float[8, 8] w = random(1, 0.5), int64[2] rows = {-1, 8}> {
+  [flat] f = Reshape(x, rows) [fc] h = MatMul(f, w) [more] y = MatMul(h, u) [sum] loss = ReduceSum <keepdims = 0> (y)
+})";
+  const std::string found = refusal(
+      kJoined,
+      "weft: 1\nplaces: {p: {ranks: [0, 1, 2], mesh: {dp: 3}}, q: {ranks: [1], mesh: {}}}\nshard: {x: {dp: 0}}\n"
+      "pipeline: {stages: {a: {place: p, nodes: flat}, b: {place: q, nodes: fc}, c: {place: p, nodes: rest}}, "
+      "micro_batches: 2, order: gpipe}\ntrain: {loss: loss, optimizer: {sgd: {rate: 1}}}\n");
+  CHECK_MESSAGE(found.find("[accumulate-reshard]") != std::string::npos, found);
+}

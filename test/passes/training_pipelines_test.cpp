@@ -205,6 +205,22 @@ m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
   }
 }
 
+TEST_CASE("training pipelines: a backward pass that reads nothing of its forward pass") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 8] x) => (float loss)
+<float[1] w = random(1, 0.5)> { [a1] h = Mul(x, w) [b1] y = Mul(h, h) [b2] loss = ReduceSum <keepdims = 0> (y) })";
+  const std::string train = "train:\n  loss: loss\n  optimizer: {sgd: {rate: 0.1}}\n";
+  const char* places = "a: {ranks: [0], mesh: {}}, b: {ranks: [0, 1], mesh: {d: 2}}";
+  const char* stages = "A: {place: a, nodes: a1}, B: {place: b, nodes: rest}";
+  for (const char* order : {"1f1b", "zb-h1"})
+    check_staged_step(model, train, in_stages(train, places, stages, 2, order));
+  const auto made = prepare(
+      model, in_stages(train, places, stages, 1, "[[A.forward, 0], [B.backward, 0], [B.forward, 0], [A.backward, 0]]"),
+      "assign-places");
+  REQUIRE(!made->diags.ok());
+  CHECK(made->diags.all().front().id == "order-entry");
+}
+
 TEST_CASE("training pipelines: blocks have names, phases and turns") {
   const Planned made = plan_of(kTied, in_stages(kClipped, kApart, kCases[2].stages, 2, "gpipe"));
   std::vector<std::string> names;

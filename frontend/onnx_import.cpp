@@ -165,7 +165,7 @@ void NodeImporter::report_missing(const std::string& name, size_t reader, const 
 
 /// Records the node as the origin of the op made of it, for messages and selectors.
 OriginId NodeImporter::origin(const OnnxNode& node, const Loc& loc, int index) {
-  state_.module.origins.push_back({shown_name(node), node.op_type, index, loc});
+  state_.module.origins.push_back({node.whole.empty() ? shown_name(node) : node.whole, node.op_type, index, loc});
   return {static_cast<uint32_t>(state_.module.origins.size() - 1)};
 }
 

@@ -96,6 +96,7 @@ struct OnnxNode {
   int line = 0;                      // of a text model, else 0
   int column = 0;
   int call_site = -1;  // in OnnxModel::call_sites, of a node that a schedule asks for
+  std::string whole;   // of one of several nodes that stand for one of the model: that one's name
 
   const OnnxAttr* find(std::string_view attr) const;
 };

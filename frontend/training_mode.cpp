@@ -53,15 +53,13 @@ void set_training_form(OnnxNode& node) {
 }
 
 /// The operand that says the mode since opset 12 gives way to the attribute. Gives the nodes that take what was drawn
-/// and the mask, or what is there and a mask that drops nothing. They have the name of the node, which they are a part
-/// of.
+/// and the mask, or what is there and a mask that drops nothing. Its name means them too.
 std::vector<OnnxNode> TrainingForm::change_dropout(OnnxNode& node) {
   node.inputs.resize(std::min<size_t>(node.inputs.size(), 2));
   set_training_form(node);
   has_dropout_ = has_choice_ = true;
   OnnxNode choice;
-  if (node.name.empty()) node.name = node.outputs[0];
-  choice.name = node.name;
+  node.whole = choice.whole = shown_name(node);
   choice.op_type = "Where", choice.opset = kOpset, choice.modules = node.modules;
   choice.line = node.line, choice.column = node.column;
   choice.outputs = {node.outputs[0]};

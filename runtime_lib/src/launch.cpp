@@ -299,8 +299,8 @@ int code_of(const Executable& executable, std::string_view manifest, const World
   const std::string step = world.status(rank, 0);
   const int number = WTERMSIG(status);
   if (world.set_failure(rank, kEnvironment))
-    fprintf(stderr, "%s: rank %d was killed by signal %d (%s) in %s\n", executable.name, rank, number,
-            strsignal(number), step.empty() ? "its start" : with_facts(manifest, step).c_str());
+    fprintf(stderr, "%s: rank %d was killed by signal %d (%s) %s%s\n", executable.name, rank, number, strsignal(number),
+            step.starts_with(kAfter) ? "" : "in ", step.empty() ? "its start" : with_facts(manifest, step).c_str());
   return kEnvironment;
 }
 

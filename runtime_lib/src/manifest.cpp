@@ -123,16 +123,21 @@ std::string with_facts(std::string_view manifest, const std::string& status) {
   std::string name = status, index = "0";
   if (const size_t open = status.rfind(" ["); open != std::string::npos && status.ends_with("]"))
     name = status.substr(0, open), index = status.substr(open + 2, status.size() - open - 3);
+  if (name.starts_with(kAfter)) name.erase(0, kAfter.size());
   const std::string wanted = escaped(name);
-  std::vector<std::string> nodes, blocks;
+  std::vector<std::string> nodes, once, repeated;  // blocks: those that run once, and those of micro-batches
   for_each_step(manifest, [&](const StepFields& fields) {
     if (fields.name != wanted) return;
     for (const std::string& node : fields.nodes) add_once(nodes, node);
     if (fields.block.empty()) return;
-    const bool is_repeated = fields.turn == "micro_batch";
-    if (!is_repeated && index != "0") return;
-    add_once(blocks, "block " + std::string(fields.block) + (is_repeated ? ", micro-batch " + index : ""));
+    if (fields.turn == "micro_batch")
+      add_once(repeated, "block " + std::string(fields.block) + ", micro-batch " + index);
+    else
+      add_once(once, "block " + std::string(fields.block));
   });
+  // What runs once in front is at the first micro-batch, what runs behind at the last.
+  std::vector<std::string> blocks = repeated.empty() || index == "0" ? once : std::vector<std::string>();
+  blocks.insert(blocks.end(), repeated.begin(), repeated.end());
   std::vector<std::string> facts;
   add_once(facts, joined(nodes, ", "));
   add_once(facts, joined(blocks, " or "));

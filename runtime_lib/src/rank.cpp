@@ -11,6 +11,7 @@
 #include "collectives.h"
 #include "cores.h"
 #include "geometry.h"
+#include "manifest.h"
 #include "step_text.h"
 #include "turns.h"
 #include "wait.h"
@@ -196,6 +197,16 @@ bool Rank::enter(const Step& step, int64_t index) {
   return true;
 }
 
+/// Says which step has ended last.
+static void set_after(const World& world, int rank, int stream, const Step& step, int64_t index) {
+  char after[Status::kWords * 8];
+  memcpy(after, kAfter.data(), kAfter.size());
+  const size_t length = std::min(strlen(step.name), sizeof after - kAfter.size() - 1);
+  memcpy(after + kAfter.size(), step.name, length);
+  after[kAfter.size() + length] = '\0';
+  world.set_status(rank, stream, after, index, step.layer);
+}
+
 void Rank::leave() {
   if (walk_->finite_check) walk_->finite_check->end_step(walk_->steps.back().step);
   if (state_.options.trace && state_.portion == Portion::Whole) {
@@ -204,8 +215,10 @@ void Rank::leave() {
     walk_->steps.back().block = block_;
     walk_->trace.push_back(walk_->steps.back());
   }
+  const Step step = walk_->steps.back().step;
+  const int64_t index = walk_->steps.back().index;
   walk_->steps.pop_back();
-  if (walk_->steps.empty()) return state_.world.set_status(rank, stream, "between steps", 0);
+  if (walk_->steps.empty()) return set_after(state_.world, rank, stream, step, index);
   state_.world.set_status(rank, stream, walk_->steps.back().step, walk_->steps.back().index);
 }
 

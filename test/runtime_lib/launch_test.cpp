@@ -245,11 +245,14 @@ TEST_CASE("launch: where a rank is says nodes, block and micro-batch") {
     {"name": "h", "block": "c_forward", "turn": "micro_batch", "nodes": [{"op": "Relu", "name": "h"}, {"op": "Add", "name": "h2"}]},
     {"name": "loss", "block": "d_start", "nodes": [{"op": "Not", "name": "loss"}]},
     {"name": "loss", "block": "d_forward", "turn": "micro_batch", "nodes": [{"op": "Not", "name": "loss"}]},
+    {"name": "w.next", "block": "c_update", "nodes": [{"op": "Sub", "name": "w.next"}]},
     {"name": "alone", "nodes": []}]})";
   CHECK(with_facts(manifest, "h [2]") == "h [2] (Relu h, Add h2; block c_forward, micro-batch 2)");
   CHECK(with_facts(manifest, "h") == "h (Relu h, Add h2; block c_forward, micro-batch 0)");
   CHECK(with_facts(manifest, "loss") == "loss (Not loss; block d_start or block d_forward, micro-batch 0)");
   CHECK(with_facts(manifest, "loss [1]") == "loss [1] (Not loss; block d_forward, micro-batch 1)");
+  CHECK(with_facts(manifest, "w.next [3]") == "w.next [3] (Sub w.next; block c_update)");
+  CHECK(with_facts(manifest, "after h [2]") == "after h [2] (Relu h, Add h2; block c_forward, micro-batch 2)");
   CHECK(with_facts(manifest, "alone") == "alone");
   CHECK(with_facts(manifest, "end of the iteration") == "end of the iteration");
   CHECK(with_facts("", "h [2]") == "h [2]");

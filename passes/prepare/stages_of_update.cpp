@@ -58,8 +58,8 @@ void Stages::find_sums_of_gradients() {
     if (!is_last[id.index]) continue;
     int first = kNone;  // of the stages of its operands
     for (const ValueId v : graph_.op(id).inputs) {
-      const OpId maker = graph_.producer(v);
-      if (stage(maker) < 0) continue;
+      const OpId maker = v ? graph_.producer(v) : OpId{};
+      if (!maker || stage(maker) < 0) continue;
       is_sum[id.index] = is_sum[id.index] || is_sum[maker.index] || (first >= 0 && first != stage(maker));
       first = earliest(first, stage(maker));
     }

@@ -121,5 +121,5 @@ m (float[4, 3, 8] x, float[8, 8] u) => (float loss) <float[8, 8] w = random(1, 0
       "weft: 1\nplaces: {p: {ranks: [0, 1, 2], mesh: {dp: 3}}, q: {ranks: [1], mesh: {}}}\nshard: {x: {dp: 0}}\n"
       "pipeline: {stages: {a: {place: p, nodes: flat}, b: {place: q, nodes: fc}, c: {place: p, nodes: rest}}, "
       "micro_batches: 2, order: gpipe}\ntrain: {loss: loss, optimizer: {sgd: {rate: 1}}}\n");
-  CHECK_MESSAGE(found.find("[accumulate-reshard]") != std::string::npos, found);
+  CHECK_MESSAGE(found.find("[micro-batches-reshard]") != std::string::npos, found);
 }

@@ -21,12 +21,16 @@ void Stages::find_totals() {
   }
 }
 
-/// By op: whether it is the derivative of what is made of parameters alone.
+/// By op: whether it is the derivative of what is made of parameters alone. A node that only rounds a parameter first
+/// is not.
 std::vector<bool> Stages::derivatives_of_parameters() const {
-  std::set<std::string> nodes;
-  for (const OpId id : graph_.order())
-    if (of_parameters_[id.index])
-      for (const OriginId origin : graph_.op(id).origins) nodes.insert(module_.origins[origin.index].name);
+  std::set<std::string> nodes, others;
+  for (const OpId id : graph_.order()) {
+    if (is_source(graph_.op(id))) continue;
+    for (const OriginId origin : graph_.op(id).origins)
+      (of_parameters_[id.index] ? nodes : others).insert(module_.origins[origin.index].name);
+  }
+  std::erase_if(nodes, [&](const std::string& name) { return others.contains(name); });
   std::vector<bool> found(graph_.op_capacity(), false);
   for (const OpId id : graph_.order()) {
     const std::vector<OriginId>& origins = graph_.op(id).origins;

@@ -201,7 +201,19 @@ void add_trace_flags(CLI::App& verb, Options& options) {
 }
 
 void add_solve_flags(CLI::App& verb, Options& options) {
-  verb.add_option("FILE", options.problems, "pipeline problems as JSON: {\"cases\": [...]}")->required()->type_name("");
+  verb.add_option("FILE", options.problems,
+                  "pipeline problems as JSON: {\"cases\": [...]}; or a partition problem in the contest IOPDDL's form, "
+                  ".json or .json.gz")
+      ->required()
+      ->type_name("");
+  verb.add_option("--seconds", options.seconds,
+                  "of a partition problem: how long to search for less where nothing is proved")
+      ->check(CLI::Range(0.01, 1e6))
+      ->type_name("S")
+      ->capture_default_str();
+  verb.add_option("--seed", options.seed, "of a partition problem: which neighbourhoods are searched")
+      ->type_name("N")
+      ->capture_default_str();
   add_list(verb, "--case", options.cases, "NAME", "a case of the file; without it, all of them");
   verb.add_option("--per-period", options.per_period, "micro-batches that a period holds")
       ->check(CLI::Range(1, 3))

@@ -64,6 +64,8 @@ struct Options {
   int per_period = 1;
   std::vector<int> micro_batches;
   double effort = 1;
+  double seconds = 60;
+  uint64_t seed = 1;
   std::string list;  // verify-many
   int jobs = 1;
   std::vector<std::string> collectives, kernels;  // tune

@@ -1,11 +1,17 @@
-// `weft solve`: pipeline problems as a file, their best schedules as a table or as JSON.
+// `weft solve`: pipeline problems as a file, their best schedules as a table or as JSON; partition problems, their best
+// choices.
+#include "passes/partition/solve.h"
+
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <thread>
 
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/order_search.h"
+#include "cli/partition_file.h"
 #include "cli/pipeline_file.h"
 #include "cli/table.h"
 #include "passes/pipelining/makespan.h"
@@ -141,9 +147,53 @@ void print(const std::vector<Solution>& solutions, const Options& options) {
       options.per_period);
 }
 
+void print(const PartitionCase& one, const PartitionSolution& solution, double seconds, bool is_json) {
+  const std::string name = one.name.empty() ? "problem" : one.name;
+  if (is_json) {
+    const std::vector<int64_t> choices(solution.choices.begin(), solution.choices.end());
+    std::printf("%s\n", json_object({{"name", json_string(one.name)},
+                                     {"cost", std::to_string(solution.cost)},
+                                     {"choices", json_numbers(choices)},
+                                     {"lower_bound", std::to_string(solution.lower_bound)},
+                                     {"proved", json_truth(solution.is_proved())},
+                                     {"seconds", fixed(seconds, "%.3f")}})
+                            .c_str());
+    return;
+  }
+  const TableRows rows = {
+      {"problem", "nodes", "edges", "cost", "", "peak usage", "limit", "seconds"},
+      {printable(name), std::to_string(one.problem.nodes.size()), std::to_string(one.problem.edges.size()),
+       std::to_string(solution.cost), standing(solution.is_proved(), std::to_string(solution.lower_bound)),
+       std::to_string(peak_usage(one.problem, solution.choices)), std::to_string(one.problem.limit),
+       fixed(seconds, "%.1f")}};
+  std::printf("%s", table_text(rows).c_str());
+}
+
+int solve_partition_file(const Options& options) {
+  Diags diags;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds_since_begin = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const std::optional<PartitionCase> one = read_partition_file(options.problems, diags);
+  if (!one) return finish(diags);
+  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const PartitionSolution solution = solve_partition(
+      one->problem, {options.seconds - seconds_since_begin(), {.threads = threads, .seed = options.seed}});
+  if (solution.choices.empty())
+    diags.error("partition-impossible", Loc::in_file(options.problems), "{}",
+                solution.is_impossible ? "no choice of strategies keeps the limit of usage and forbids no pair"
+                                       : "no choice of strategies was found that keeps the limit of usage and forbids "
+                                         "no pair; more --seconds may help");
+  else
+    print(*one, solution, seconds_since_begin(), options.json);
+  return finish(diags);
+}
+
 }  // namespace
 
 int run_solve(const Options& options) {
+  if (is_partition_file(options.problems)) return solve_partition_file(options);
   Diags diags;
   std::optional<std::vector<PipelineCase>> all = read_pipeline_file(options.problems, diags);
   if (!all) return finish(diags);

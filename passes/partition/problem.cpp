@@ -1,3 +1,4 @@
+// What choices cost and use.
 #include "passes/partition/problem.h"
 
 #include <algorithm>
@@ -7,25 +8,24 @@ namespace weftc {
 
 int64_t cost_of(const PartitionProblem& problem, const std::vector<int>& choices) {
   int64_t cost = 0;
-  for (size_t n = 0; n < problem.nodes.size(); ++n) cost += problem.nodes[n].costs[static_cast<size_t>(choices[n])];
+  for (size_t i = 0; i < problem.nodes.size(); ++i) cost = add_costs(cost, problem.nodes[i].costs[choices[i]]);
   for (const PartitionProblem::Edge& edge : problem.edges) {
-    const size_t width = problem.nodes[static_cast<size_t>(edge.b)].costs.size();
-    const auto row = static_cast<size_t>(choices[static_cast<size_t>(edge.a)]);
-    cost += edge.costs[row * width + static_cast<size_t>(choices[static_cast<size_t>(edge.b)])];
+    const size_t columns = problem.nodes[edge.b].costs.size();
+    cost = add_costs(cost, edge.costs[choices[edge.a] * columns + choices[edge.b]]);
   }
   return cost;
 }
 
 int64_t peak_usage(const PartitionProblem& problem, const std::vector<int>& choices) {
-  std::map<int64_t, int64_t> change;
-  for (size_t n = 0; n < problem.nodes.size(); ++n) {
-    const PartitionProblem::Node& node = problem.nodes[n];
-    if (node.usage.empty() || node.first >= node.last) continue;
-    change[node.first] += node.usage[static_cast<size_t>(choices[n])];
-    change[node.last] -= node.usage[static_cast<size_t>(choices[n])];
+  std::map<int64_t, int64_t> changes;  // of the usage, by time
+  for (size_t i = 0; i < problem.nodes.size(); ++i) {
+    const PartitionProblem::Node& node = problem.nodes[i];
+    if (node.first >= node.last || node.usage.empty()) continue;
+    changes[node.first] += node.usage[choices[i]];
+    changes[node.last] -= node.usage[choices[i]];
   }
-  int64_t now = 0, peak = 0;
-  for (const auto& [time, more] : change) peak = std::max(peak, now += more);
+  int64_t usage = 0, peak = 0;
+  for (const auto& [time, change] : changes) peak = std::max(peak, usage += change);
   return peak;
 }
 

@@ -1,20 +1,16 @@
-// The same problem without choices that some other choice of the node is never worse than, whatever the neighbours
-// choose (Goldstein's criterion for dead ends, Biophysical Journal 66, 1994).
+// Makes a problem smaller without losing every best solution:
+// - arc consistency: a choice that no choice of a neighbour goes with is removed (Mackworth, AC-3, 1977)
+// - a node whose choice another node's choice decides is contracted into it
+// - an edge whose costs are a sum of costs of its two ends is dropped
+// - a choice that another is never worse than, whatever the neighbours choose, is removed (Goldstein's criterion for
+//   dead ends, Biophysical Journal 66, 1994), where it takes no more memory at any time
+// - a choice that takes more memory than the others leave is removed
 #pragma once
-#include "passes/partition/problem.h"
+#include "passes/partition/reduced_problem.h"
 
 namespace weftc {
 
-struct ReducedProblem {
-  PartitionProblem problem;
-  std::vector<std::vector<int>> kept;  // by node: its choices in the original
-};
-
-/// Some best solution of the original is one of the reduced problem.
-ReducedProblem reduce(const PartitionProblem& problem);
-/// The choices in the original.
-std::vector<int> expand(const ReducedProblem& reduced, const std::vector<int>& choices);
-/// By node: the edges that have it.
-std::vector<std::vector<int>> edges_by_node(const PartitionProblem& problem);
+/// Applies the rules until none of them finds anything.
+void reduce(ReducedProblem& problem);
 
 }  // namespace weftc

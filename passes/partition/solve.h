@@ -1,18 +1,27 @@
-// Solves "choose one strategy for each node": exactly where elimination can, else by elimination of one region after
-// the other. Memory has a price, which is raised until the limit holds (Lagrange).
+// Solves "choose one strategy for each node": the problem is reduced, then searched region after region, each by
+// elimination of its nodes with prices of memory. What is small enough is solved as one region, which can prove it.
 #pragma once
+#include <limits>
+
 #include "passes/partition/problem.h"
+#include "passes/partition/search_team.h"
 
 namespace weftc {
 
 struct PartitionSolution {
   std::vector<int> choices;  // by node; empty where none was found that keeps the limit
   int64_t cost = 0;
-  int64_t lower_bound = 0;  // no choices that keep the limit cost less
+  int64_t lower_bound = 0;     // no choices that keep the limit cost less
+  bool is_impossible = false;  // proved: no choices keep the limit and have no forbidden cost
   bool is_proved() const { return !choices.empty() && cost <= lower_bound; }
 };
 
-/// `seconds`: about so long at most. The same problem has the same solution unless the time ends it.
-PartitionSolution solve_partition(const PartitionProblem& problem, double seconds);
+struct PartitionEffort {
+  double seconds = std::numeric_limits<double>::infinity();  // about so long at most
+  SearchEffort search;
+};
+
+/// With one thread the same problem has the same solution unless seconds end the search.
+PartitionSolution solve_partition(const PartitionProblem& problem, const PartitionEffort& effort);
 
 }  // namespace weftc

@@ -14,6 +14,8 @@ namespace weftc {
 namespace {
 
 constexpr double kPicoseconds = 1e12;
+// Of the time: a plan that is so near to the bound is the best one.
+constexpr double kNearlyBest = 1e-4;
 
 /// What the graph of a trial takes.
 void measure(const Module& module, const Graph& graph, const Machine& machine, const ExchangeSeconds& exchange,
@@ -74,7 +76,9 @@ class Planner {
   std::optional<ShardingPlan> plan(const Mesh& mesh, const LayerClasses& classes, std::optional<int64_t> memory) {
     const ExchangeSeconds exchange = seconds_on(mesh);
     const ShardingProblem problem(module_, classes, machine_.ceilings, exchange, memory);
-    const PartitionSolution solution = solve_partition(problem.problem(), limits_.seconds);
+    PartitionEffort effort;
+    effort.search.work = limits_.work, effort.search.gap = kNearlyBest;
+    const PartitionSolution solution = solve_partition(problem.problem(), effort);
     if (solution.choices.empty()) return {};
     EntrySearch search(module_, schedule_, target_, [&](const Graph& graph) {
       return laid_out_cost(module_, graph, machine_.ceilings, exchange) + lacking(graph);
@@ -82,7 +86,7 @@ class Planner {
     ShardingPlan made;
     made.mesh = mesh;
     made.entries = search.find(problem.chosen(solution.choices)).entries;
-    made.bound = static_cast<double>(solution.lower_bound) / kPicoseconds;
+    made.bound = static_cast<double>(solution.lower_bound) * problem.unit() / kPicoseconds;
     return finish(std::move(made));
   }
 

@@ -9,7 +9,7 @@ namespace weftc {
 /// What a plan may take.
 struct PlanLimits {
   int ranks = 1;
-  double seconds = 20;      // for each mesh, about
+  double work = 1e9;        // of a search that proves nothing (SearchBudget)
   size_t most_ops = 12000;  // of larger graphs the same op of all layers is one choice
 };
 

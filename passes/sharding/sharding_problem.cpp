@@ -22,6 +22,7 @@ ShardingProblem::ShardingProblem(const Module& module, LayerClasses classes, con
   add_edges();
   add_states();
   if (memory) add_memory(*memory);
+  choose_unit();
 }
 
 void ShardingProblem::add_ops() {
@@ -123,6 +124,20 @@ void ShardingProblem::add_memory(int64_t limit) {
     }
   }
   problem_.limit = limit;
+}
+
+/// A unit in which what all ranks take who do the same is far from what the solver takes for forbidden.
+void ShardingProblem::choose_unit() {
+  constexpr int64_t kMostUnits = kForbiddenCost / 100;
+  int64_t alike = 0;
+  for (const PartitionProblem::Node& node : problem_.nodes) alike += node.costs.front();
+  while (alike / unit_ > kMostUnits) unit_ *= 10;
+  if (unit_ == 1) return;
+  const auto convert = [this](std::vector<int64_t>& costs) {
+    for (int64_t& cost : costs) cost = cost / unit_ + (cost % unit_ > 0);
+  };
+  for (PartitionProblem::Node& node : problem_.nodes) convert(node.costs);
+  for (PartitionProblem::Edge& edge : problem_.edges) convert(edge.costs);
 }
 
 ChosenLayouts ShardingProblem::chosen(const std::vector<int>& choices) const {

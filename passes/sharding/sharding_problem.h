@@ -27,6 +27,8 @@ class ShardingProblem {
                   std::optional<int64_t> memory);
 
   const PartitionProblem& problem() const { return problem_; }
+  /// Picoseconds of a cost of 1.
+  double unit() const { return static_cast<double>(unit_); }
   ChosenLayouts chosen(const std::vector<int>& choices) const;
 
  private:
@@ -40,6 +42,7 @@ class ShardingProblem {
   void add_edges();
   void add_states();
   void add_memory(int64_t limit);
+  void choose_unit();
   int node_of(ValueId value) const;
   const std::vector<Layout>& layouts_of(int node) const {
     return values_[static_cast<size_t>(node) - op_choices_.size()].layouts;
@@ -55,6 +58,7 @@ class ShardingProblem {
   std::vector<ValueClass> values_;                 // the nodes behind
   std::vector<std::vector<int>> value_nodes_;      // by class of ops, then by result
   PartitionProblem problem_;
+  int64_t unit_ = 1;
 };
 
 }  // namespace weftc

@@ -1,0 +1,15 @@
+// Where a search begins: choices that go with each other and take little memory.
+#pragma once
+#include "passes/partition/region_search.h"
+
+namespace weftc {
+
+/// Node after node, those with the fewest choices left first, each the choice that takes the least memory; what goes
+/// with none of the choices that are left is removed after each (maintaining arc consistency, Sabin and Freuder, 1994).
+/// There may be forbidden pairs among the result.
+std::vector<int> first_choices(const SearchGraph& graph, std::mt19937_64& random, double noise);
+
+/// Regions change until the limit of memory holds, or a number of them did not help.
+void free_memory(const SearchGraph& graph, SearchState& state);
+
+}  // namespace weftc

@@ -1,0 +1,34 @@
+// Which times matter: the memory limit holds at all of them when it holds at these.
+#pragma once
+#include "passes/partition/problem.h"
+
+namespace weftc {
+
+/// Memory that a node takes from time `first` to `last`, which is not included.
+struct UsageLease {
+  int first, last;
+  std::vector<int64_t> usage;  // by choice
+};
+
+/// Does some choice of the node take memory?
+bool takes_memory(const PartitionProblem::Node& node);
+
+/// The times at which the set of nodes that are alive is in no other time's set: the maximal cliques of an interval
+/// graph, each in front of an end that follows a begin.
+class TimePoints {
+ public:
+  explicit TimePoints(const PartitionProblem& problem);
+  int count() const { return static_cast<int>(points_.size()); }
+  /// How many points are before the time.
+  int number(int64_t time) const;
+
+ private:
+  std::vector<int64_t> points_;
+};
+
+/// By time: not where all choices leave room, and not where the usage can exceed that of a neighbouring time that is
+/// kept by no more than the room does. Leases are those of each node.
+std::vector<char> times_that_bind(const std::vector<int64_t>& room,
+                                  const std::vector<std::vector<UsageLease>*>& leases);
+
+}  // namespace weftc

@@ -1,6 +1,7 @@
 #include "passes/sharding/plan_sharding.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ir/exchange_types.h"
 #include "ir/op_def.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr double kPicoseconds = 1e12;
 // Of the time: a plan that is so near to the bound is the best one.
 constexpr double kNearlyBest = 1e-4;
+// A mesh whose bound is so many times what another one takes needs no plan.
+constexpr double kHopeless = 1.25;
 
 /// What the graph of a trial takes.
 void measure(const Module& module, const Graph& graph, const Machine& machine, const ExchangeSeconds& exchange,
@@ -31,23 +34,44 @@ void measure(const Module& module, const Graph& graph, const Machine& machine, c
   }
 }
 
+/// Layouts of least cost, and what no layouts take less than.
+struct Solved {
+  ChosenLayouts layouts;
+  double bound = 0;
+};
+
+/// Before entries are sought, which takes longest. `folded`: the same op of all layers is one choice.
+struct SolvedMesh {
+  Mesh mesh;
+  std::optional<Solved> folded, each;
+  double bound() const { return each ? each->bound : folded ? folded->bound : 0; }
+};
+
 class Planner {
  public:
   Planner(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
           const PlanLimits& limits)
       : module_(module), schedule_(schedule), target_(target), machine_(machine), limits_(limits) {}
 
+  SolvedMesh solve(const Mesh& mesh) {
+    take(mesh);
+    SolvedMesh solved{mesh, solve(false, machine_.memory), {}};
+    if (module_.graph.op_count() <= limits_.most_ops) solved.each = solve(true, machine_.memory);
+    return solved;
+  }
+
   /// The same op of all layers is one choice, unless layers that differ are faster by more than a little: of plans that
   /// take the same the one with few lines is better.
-  std::optional<ShardingPlan> plan(const Mesh& mesh) {
+  std::optional<ShardingPlan> plan(SolvedMesh solved) {
     constexpr double kMuch = 0.99;
-    take(mesh);
-    std::optional<ShardingPlan> folded = plan(mesh, LayerClasses(module_.graph));
-    if (module_.graph.op_count() > limits_.most_ops) return folded;
-    std::optional<ShardingPlan> each = plan(mesh, LayerClasses::of_one(module_.graph));
-    if (!folded || !each) return folded ? folded : each;
-    folded->bound = each->bound;
-    return each->seconds < kMuch * folded->seconds ? each : folded;
+    take(solved.mesh);
+    const double bound = solved.bound();
+    std::optional<ShardingPlan> best, each;
+    if (solved.folded) best = with_entries(std::move(*solved.folded), false);
+    if (solved.each && (!best || bound < kMuch * best->seconds)) each = with_entries(std::move(*solved.each), true);
+    if (each && (!best || each->seconds < kMuch * best->seconds)) best = std::move(each);
+    if (best) best->bound = bound;
+    return best;
   }
 
   /// All ranks do the same.
@@ -59,34 +83,42 @@ class Planner {
   }
 
  private:
-  /// The problem knows memory at one time, and not what collectives hold: a plan that takes more than there is is made
-  /// anew for as much less.
-  std::optional<ShardingPlan> plan(const Mesh& mesh, const LayerClasses& classes) {
-    constexpr int kMostTries = 6;
-    if (machine_.memory == 0) return plan(mesh, classes, std::nullopt);
-    int64_t memory = machine_.memory;
-    for (int tries = 0; tries < kMostTries && memory > 0; ++tries) {
-      std::optional<ShardingPlan> made = plan(mesh, classes, memory);
-      if (!made || made->peak <= machine_.memory) return made;
-      memory -= made->peak - machine_.memory;
-    }
-    return {};
-  }
-
-  std::optional<ShardingPlan> plan(const Mesh& mesh, const LayerClasses& classes, std::optional<int64_t> memory) {
-    const ExchangeSeconds exchange = seconds_on(mesh);
-    const ShardingProblem problem(module_, classes, machine_.ceilings, exchange, memory);
+  std::optional<Solved> solve(bool is_each, int64_t memory) {
+    const ShardingProblem problem(module_, is_each ? LayerClasses::of_one(module_.graph) : LayerClasses(module_.graph),
+                                  machine_.ceilings, seconds_on(schedule_.mesh),
+                                  memory > 0 ? std::optional(memory) : std::nullopt);
     PartitionEffort effort;
     effort.search.work = limits_.work, effort.search.gap = kNearlyBest;
     const PartitionSolution solution = solve_partition(problem.problem(), effort);
     if (solution.choices.empty()) return {};
+    return Solved{problem.chosen(solution.choices),
+                  static_cast<double>(solution.lower_bound) * problem.unit() / kPicoseconds};
+  }
+
+  /// The problem knows memory at one time, and not what collectives hold: a plan that takes more than there is is made
+  /// anew for as much less.
+  std::optional<ShardingPlan> with_entries(Solved solved, bool is_each) {
+    constexpr int kMostTries = 6;
+    int64_t memory = machine_.memory;
+    for (int tries = 1;; ++tries) {
+      std::optional<ShardingPlan> made = with_entries(std::move(solved.layouts));
+      if (!made || machine_.memory == 0 || made->peak <= machine_.memory) return made;
+      memory -= made->peak - machine_.memory;
+      if (tries == kMostTries || memory <= 0) return {};
+      std::optional<Solved> smaller = solve(is_each, memory);
+      if (!smaller) return {};
+      solved = std::move(*smaller);
+    }
+  }
+
+  std::optional<ShardingPlan> with_entries(ChosenLayouts layouts) {
+    const ExchangeSeconds exchange = seconds_on(schedule_.mesh);
     EntrySearch search(module_, schedule_, target_, [&](const Graph& graph) {
       return laid_out_cost(module_, graph, machine_.ceilings, exchange) + lacking(graph);
     });
     ShardingPlan made;
-    made.mesh = mesh;
-    made.entries = search.find(problem.chosen(solution.choices)).entries;
-    made.bound = static_cast<double>(solution.lower_bound) * problem.unit() / kPicoseconds;
+    made.mesh = schedule_.mesh;
+    made.entries = search.find(std::move(layouts)).entries;
     return finish(std::move(made));
   }
 
@@ -140,11 +172,20 @@ std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule
                                         const Machine& machine, const PlanLimits& limits) {
   const Mesh before = module.places.front().mesh;
   Planner planner(module, schedule, target, machine, limits);
+  std::vector<SolvedMesh> meshes;
+  for (const Mesh& mesh : meshes_of(limits.ranks))
+    if (SolvedMesh solved = planner.solve(mesh); solved.folded || solved.each) meshes.push_back(std::move(solved));
+  std::stable_sort(meshes.begin(), meshes.end(), [](const auto& a, const auto& b) { return a.bound() < b.bound(); });
   std::vector<ShardingPlan> plans;
   const auto add = [&](std::optional<ShardingPlan> plan) {
     if (plan) plans.push_back(std::move(*plan));
   };
-  for (const Mesh& mesh : meshes_of(limits.ranks)) add(planner.plan(mesh));
+  double best = std::numeric_limits<double>::infinity();
+  for (SolvedMesh& mesh : meshes) {
+    if (mesh.bound() > kHopeless * best) break;
+    add(planner.plan(std::move(mesh)));
+    if (!plans.empty()) best = std::min(best, plans.back().seconds);
+  }
   if (std::optional<ShardingPlan> alike = planner.without_entries(meshes_of(limits.ranks).front());
       alike && (machine.memory == 0 || alike->peak <= machine.memory))
     add(std::move(alike));

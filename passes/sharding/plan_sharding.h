@@ -26,7 +26,8 @@ struct ShardingPlan {
 /// Meshes of at most two axes whose sizes multiply to the number of ranks.
 std::vector<Mesh> meshes_of(int ranks);
 
-/// Plans, the best first; that of ranks that all do the same is among them as the mesh without entries. The module
+/// Plans, the best first, of all meshes that could be among the best; that of ranks that all do the same is among them
+/// as the mesh without entries. The module
 /// stands in front of apply-layouts with one place, whose mesh is replaced. `schedule` is that under which the module
 /// was made.
 std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,

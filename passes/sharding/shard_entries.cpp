@@ -181,17 +181,25 @@ std::optional<int64_t> EntrySearch::cost_without(size_t entry) {
   return cost_(trial->graph);
 }
 
-/// Entries without which the graph takes hardly longer, from the last one on.
-void EntrySearch::drop_needless() {
-  std::optional<LayoutTrial> trial = lay_out();
-  if (!trial) return;
+/// Entries without which the graph takes hardly longer, from the last one on. What the others save is known then, but
+/// of those behind the last one that went.
+std::vector<std::optional<int64_t>> EntrySearch::drop_needless() {
+  std::vector<std::optional<int64_t>> without(added_.size());
+  const std::optional<LayoutTrial> trial = lay_out();
+  if (!trial) return without;
   int64_t cost = cost_(trial->graph);
   const int64_t hardly = cost / kHardly;
-  for (size_t e = added_.size(); e-- > 0;)
-    if (const std::optional<int64_t> without = cost_without(e); without && *without <= cost + hardly) {
-      cost = *without;
-      added_.erase(added_.begin() + static_cast<long>(e));
-    }
+  size_t last_gone = added_.size();
+  for (size_t e = added_.size(); e-- > 0;) {
+    without[e] = cost_without(e);
+    if (!without[e] || *without[e] > cost + hardly) continue;
+    cost = *without[e];
+    added_.erase(added_.begin() + static_cast<long>(e));
+    without.erase(without.begin() + static_cast<long>(e));
+    last_gone = e;
+  }
+  for (size_t e = last_gone; e < added_.size(); ++e) without[e] = cost_without(e);
+  return without;
 }
 
 PlannedEntries EntrySearch::find(ChosenLayouts wanted) {
@@ -199,13 +207,13 @@ PlannedEntries EntrySearch::find(ChosenLayouts wanted) {
   ask_for_sources();
   ask_for_uses();
   ask_for_results();
-  drop_needless();
+  const std::vector<std::optional<int64_t>> all_without = drop_needless();
   PlannedEntries planned;
   const std::optional<LayoutTrial> trial = lay_out();
   if (!trial) return planned;
   planned.cost = cost_(trial->graph);
   for (size_t e = 0; e < added_.size(); ++e) {
-    const std::optional<int64_t> without = cost_without(e);
+    const std::optional<int64_t>& without = all_without[e];
     const bool is_needed = !without || (*without >= kCannotRun && planned.cost < kCannotRun);
     planned.entries.push_back({added_[e].entry, without ? *without - planned.cost : 0, is_needed});
   }

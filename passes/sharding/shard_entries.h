@@ -43,7 +43,7 @@ class EntrySearch {
   void ask_for_uses();
   void ask_for_results();
   std::optional<Layout> common_use(ValueId value) const;
-  void drop_needless();
+  std::vector<std::optional<int64_t>> drop_needless();
   using LayoutOf = std::function<Layout(ValueId)>;
   bool add(ValueId value, bool use, const LayoutOf& wanted, const LayoutOf& arriving);
   bool means(const std::string& text, std::vector<ValueId> wanted) const;

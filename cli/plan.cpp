@@ -97,18 +97,27 @@ void rename_axes(ShardingPlan& plan, const std::vector<std::string>& names) {
       for (std::string& axis : request.axes) axis = renamed.at(axis);
 }
 
-std::string mesh_text(const ShardingPlan& plan) {
+std::string axes_text(const Mesh& mesh) {
   std::vector<std::string> axes;
-  for (const MeshAxis& axis : plan.mesh) axes.push_back(format("{} {}", axis.name, axis.size));
-  return join(axes, " x ") + (plan.entries.empty() ? ", all ranks alike" : "");
+  for (const MeshAxis& axis : mesh) axes.push_back(format("{} {}", axis.name, axis.size));
+  return join(axes, " x ");
 }
 
-/// The plans, the best first, with the margin of each to it.
+std::string mesh_text(const ShardingPlan& plan) {
+  return axes_text(plan.mesh) + (plan.entries.empty() ? ", all ranks alike" : "");
+}
+
+/// The plans, the best first, with the margin of each to it; of some meshes only what they take at least.
 std::string plans_text(const std::vector<ShardingPlan>& plans) {
   TableRows rows = {{"mesh", "predicted", "of the best", "exchanging", "collectives", "memory a rank"}};
-  for (const ShardingPlan& plan : plans)
-    rows.push_back({mesh_text(plan), seconds_text(plan.seconds), fixed(plan.seconds / plans.front().seconds, "%.2f"),
-                    seconds_text(plan.exchanging), std::to_string(plan.collectives), bytes_text(plan.peak)});
+  for (const ShardingPlan& plan : plans) {
+    const std::string ratio = fixed(plan.seconds / plans.front().seconds, "%.2f");
+    if (plan.is_bound)
+      rows.push_back({axes_text(plan.mesh), "at least " + seconds_text(plan.seconds), ratio, "", "", ""});
+    else
+      rows.push_back({mesh_text(plan), seconds_text(plan.seconds), ratio, seconds_text(plan.exchanging),
+                      std::to_string(plan.collectives), bytes_text(plan.peak)});
+  }
   return table_text(rows);
 }
 

@@ -17,8 +17,6 @@ namespace {
 constexpr double kPicoseconds = 1e12;
 // Of the time: a plan that is so near to the bound is the best one.
 constexpr double kNearlyBest = 1e-4;
-// A mesh whose bound is so many times what another one takes needs no plan.
-constexpr double kHopeless = 1.25;
 
 /// What the graph of a trial takes.
 void measure(const Module& module, const Graph& graph, const Machine& machine, const ExchangeSeconds& exchange,
@@ -46,6 +44,14 @@ struct SolvedMesh {
   std::optional<Solved> folded, each;
   double bound() const { return each ? each->bound : folded ? folded->bound : 0; }
 };
+
+ShardingPlan bound_of(const SolvedMesh& solved) {
+  ShardingPlan plan;
+  plan.mesh = solved.mesh;
+  plan.seconds = plan.bound = solved.bound();
+  plan.is_bound = true;
+  return plan;
+}
 
 class Planner {
  public:
@@ -182,7 +188,10 @@ std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule
   };
   double best = std::numeric_limits<double>::infinity();
   for (SolvedMesh& mesh : meshes) {
-    if (mesh.bound() > kHopeless * best) break;
+    if (mesh.bound() > limits.near * best) {
+      plans.push_back(bound_of(mesh));
+      continue;
+    }
     add(planner.plan(std::move(mesh)));
     if (!plans.empty()) best = std::min(best, plans.back().seconds);
   }

@@ -9,8 +9,9 @@ namespace weftc {
 /// What a plan may take.
 struct PlanLimits {
   int ranks = 1;
-  double work = 1e9;        // of a search that proves nothing (SearchBudget)
-  size_t most_ops = 12000;  // of larger graphs the same op of all layers is one choice
+  double work = 1e9;       // of a search that proves nothing (SearchBudget)
+  double near = 1.05;      // a mesh whose bound is so many times what another one takes gets no entries
+  size_t most_ops = 3000;  // of larger graphs the same op of all layers is one choice
 };
 
 struct ShardingPlan {
@@ -20,16 +21,16 @@ struct ShardingPlan {
   double bound = 0;       // no choice of layouts on this mesh takes less
   double exchanging = 0;  // the seconds of collectives among them
   int64_t collectives = 0;
-  int64_t peak = 0;  // bytes of a rank: sources and what lives together
+  int64_t peak = 0;       // bytes of a rank: sources and what lives together
+  bool is_bound = false;  // its seconds are the bound, and the rest is not known
 };
 
 /// Meshes of at most two axes whose sizes multiply to the number of ranks.
 std::vector<Mesh> meshes_of(int ranks);
 
-/// Plans, the best first, of all meshes that could be among the best; that of ranks that all do the same is among them
-/// as the mesh without entries. The module
-/// stands in front of apply-layouts with one place, whose mesh is replaced. `schedule` is that under which the module
-/// was made.
+/// Plans, the best first, of meshes that are not near it the bound alone; that of ranks that all do the same is among
+/// them as the mesh without entries. The module stands in front of apply-layouts with one place, whose mesh is
+/// replaced. `schedule` is that under which the module was made.
 std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
                                         const Machine& machine, const PlanLimits& limits);
 

@@ -2,6 +2,8 @@
 """`weft plan`: schedules from nothing are read, kept in part, compiled, and compute what one rank computes."""
 
 import re
+import resource
+import sys
 
 import harness
 
@@ -64,6 +66,29 @@ def check_training():
     harness.check("training/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
 
 
+def check_size():
+    """Layers of GPT-3 on eight GPUs; in full all of them on eight times eight, whose memory they need: a line for all layers."""
+    layers, ranks, most = (96, 64, 60) if harness.FULL else (8, 8, 10)
+    model = FOLDER / "large.onnx"
+    maker = harness.ROOT / "test" / "models" / "unstored_gpt.py"
+    sizes = ("--layers", layers, "--width", 12288, "--heads", 96, "--context", 2048)
+    status, _, err = harness.run([sys.executable, maker, model, *map(str, sizes)])
+    harness.check("size/model", status == 0, err[-300:])
+    machines = (harness.ROOT / "samples" / "machines" / "dgx-h100-x4.yaml").read_text()
+    eight = FOLDER / "dgx-h100-x8.yaml"
+    eight.write_text(re.sub(r"ranks: 32", "ranks: 64", machines))
+    flags = ("--target", "cuda", "--dim", "batch=1", "--dim", "seq=2048", "--ranks", str(ranks))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    file, text = plan("size", model, eight, *flags)
+    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    harness.measured("size/seconds of a core", seconds <= most, f"{seconds:.1f} s for {layers} layers, at most {most}")
+    if file is None:
+        return
+    wanted = ('"h.{l}.attn.c_attn.weight": {', "dim: 1, parts: 3", '"h.{l}.mlp.c_fc.weight": {') if harness.FULL else ('"h.{l}.attn.c_attn', "parts: 3")
+    harness.check("size/the fused projection in its parts", all(part in text for part in wanted), text)
+    harness.check("size/few lines", len(text.splitlines()) <= 15, text)
+
+
 def refused(name, code, *says, kept="weft: 1\n", flags=()):
     file = FOLDER / "kept.yaml"
     file.write_text(kept)
@@ -87,4 +112,5 @@ if __name__ == "__main__":
     harness.need_weft()
     check_inference()
     check_training()
+    check_size()
     check_refusals()

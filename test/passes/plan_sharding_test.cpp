@@ -52,7 +52,7 @@ void take(Scheduled& made, const ShardingPlan& plan) {
 /// The best plan of all, or of those on one axis.
 ShardingPlan best_plan(Scheduled& made, const Machine& machine, size_t most_axes = 2) {
   PlanLimits limits;
-  limits.ranks = machine.ranks;
+  limits.ranks = machine.ranks, limits.near = 1e9;
   std::vector<ShardingPlan> plans = plan_sharding(*made.module, made.schedule, made.target, machine, limits);
   std::erase_if(plans, [&](const ShardingPlan& plan) { return plan.mesh.size() > most_axes; });
   REQUIRE(!plans.empty());

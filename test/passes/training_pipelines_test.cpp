@@ -218,6 +218,24 @@ m (float[12, 8] x) => (float loss)
   CHECK(made->diags.all().front().id == "order-entry");
 }
 
+TEST_CASE("training pipelines: a loss that no parameter takes part in runs in micro-batches as the others") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[8, 8] x, int64[8] left, int64[8] right) => (float[8, 8] y, float[8, 8] z)
+<float[8] shift = random(1, 0.5), float[8, 8] w = random(2, 0.5)> {
+  [a1] h = Add(x, shift) [a2] y = MatMul(h, w) [b1] z = Add(x, h)
+})";
+  const std::string train = R"(train:
+  loss:
+    - {cross_entropy: {scores: y, labels: left}}
+    - {cross_entropy: {scores: z, labels: right}}
+  optimizer: {adamw: {rate: 1e-3}}
+  frozen: [shift]
+)";
+  const char* places = "a: {ranks: [1], mesh: {}}, b: {ranks: [0, 1], mesh: {d: 2}}";
+  check_staged_step(model, train,
+                    in_stages(train, places, "A: {place: a, nodes: [a1, a2]}, B: {place: b, nodes: rest}", 4, "1f1b"));
+}
+
 TEST_CASE("training pipelines: blocks have names, phases and turns") {
   const Planned made = plan_of(kTied, in_stages(kClipped, kApart, kCases[2].stages, 2, "gpipe"));
   std::vector<std::string> names;

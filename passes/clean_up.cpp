@@ -10,6 +10,7 @@
 #include "ir/op_def.h"
 #include "ir/value_memory.h"
 #include "passes/runner.h"
+#include "passes/update_ops.h"
 
 namespace weftc {
 
@@ -77,13 +78,6 @@ void append_attr(std::string& key, const Module& module, const Attr& attr) {
 void append_type(std::string& key, const TensorType& type) {
   for (const Extent& extent : type.shape) key += length_of(extent).text() + ",";
   for (int a = 0; a < type.layout.size(); ++a) key += state_text(type.layout[a]) + ",";
-}
-
-/// True for what an optimizer computes, the same for each of many parameters.
-bool is_of_update(const Module& module, const Op& op) {
-  return !op.origins.empty() && std::ranges::all_of(op.origins, [&](OriginId origin) {
-    return module.origins[origin.index].phase == Phase::Update;
-  });
 }
 
 /// Adds an operand to a key: a number by what it is in an update, since parts of a training have constants of their

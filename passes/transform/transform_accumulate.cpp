@@ -15,6 +15,7 @@
 #include "ir/base/contains.h"
 #include "passes/transform/region.h"
 #include "passes/transform/transforms.h"
+#include "passes/update_ops.h"
 
 namespace weftc {
 
@@ -25,10 +26,13 @@ using Kind = AxisState::Kind;
 class MicroBatchOps {
  public:
   MicroBatchOps(const Module& module, std::map<ValueId, AxisState> seeds, int count)
-      : module_(module), graph_(module.graph), seeds_(std::move(seeds)), count_(count) {
+      : module_(module),
+        graph_(module.graph),
+        seeds_(std::move(seeds)),
+        count_(count),
+        of_states_(values_of(module, [&](ValueId input) { return is_state(module, input); })),
+        of_batch_(values_of(module, [&](ValueId input) { return seeds_.contains(input); })) {
     for (OpId id : graph_.order()) {
-      note(id, of_states_, [&](ValueId input) { return is_state(module_, input); });
-      note(id, of_batch_, [&](ValueId input) { return seeds_.contains(input); });
       if (updates(id)) outside_.insert(id);
     }
   }
@@ -58,25 +62,12 @@ class MicroBatchOps {
   }
 
  private:
-  /// Inserts what an op makes of such inputs.
-  template <class IsOne>
-  void note(OpId id, std::set<ValueId>& made, const IsOne& is_one) {
-    const Op& op = graph_.op(id);
-    const bool depends = op.kind == OpKind::Input ? is_one(op.outputs[0])
-                                                  : std::any_of(op.inputs.begin(), op.inputs.end(),
-                                                                [&](ValueId v) { return v && made.contains(v); });
-    if (depends) made.insert(op.outputs.begin(), op.outputs.end());
-  }
-
   /// True for what an optimizer does, and for blocks of a pipeline that run behind the micro-batches: with sums over
   /// all of them. That need not be found op by op.
   bool updates(OpId id) const {
     const Op& op = graph_.op(id);
     if (op.block && module_.pipeline->blocks[static_cast<size_t>(*op.block)].turn == Turn::Behind) return true;
-    const std::vector<OriginId>& origins = op.origins;
-    return !origins.empty() && std::ranges::all_of(origins, [&](OriginId origin) {
-      return module_.origins[origin.index].phase == Phase::Update;
-    });
+    return is_of_update(module_, op);
   }
 
   bool is_inside(OpId id) const { return inside_.contains(id); }
@@ -217,7 +208,7 @@ class MicroBatchOps {
   const Graph& graph_;
   const std::map<ValueId, AxisState> seeds_;
   const int count_;
-  std::set<ValueId> of_states_, of_batch_;  // what parameters, and inputs that are cut, take part in
+  const std::set<ValueId> of_states_, of_batch_;  // what parameters, and inputs that are cut, take part in
   std::set<OpId> inside_, outside_;
   std::map<OpId, std::string> reasons_;  // why an op cannot run in micro-batches
   std::string needs_whole_;              // the first of them that is not about a sum

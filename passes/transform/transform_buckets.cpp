@@ -23,20 +23,6 @@ namespace weftc {
 
 namespace {
 
-/// What is computed from states.
-std::set<ValueId> values_of_states(const Module& module) {
-  std::set<ValueId> found;
-  const Graph& graph = module.graph;
-  for (const OpId id : graph.order()) {
-    const Op& op = graph.op(id);
-    const bool depends = op.kind == OpKind::Input
-                             ? is_state(module, op.outputs[0])
-                             : std::ranges::any_of(op.inputs, [&](ValueId v) { return found.contains(v); });
-    if (depends) found.insert(op.outputs.begin(), op.outputs.end());
-  }
-  return found;
-}
-
 bool same_ranks(const Op& a, const Op& b) { return a.place == b.place && axes_of(a) == axes_of(b); }
 
 /// What a rank has of the larger of operand and result.
@@ -122,7 +108,9 @@ void fuse_in_buckets(const StepContext& step, const FuseStep& what) {
   const Graph& graph = step.graph();
   std::vector<OpId> left = collectives_of(step, what);
   if (!step.diags.ok()) return;
-  const std::set<ValueId> of_states = step.module.training ? values_of_states(step.module) : std::set<ValueId>();
+  const std::set<ValueId> of_states =
+      step.module.training ? values_of(step.module, [&](ValueId input) { return is_state(step.module, input); })
+                           : std::set<ValueId>();
   const auto is_of_states = [&](const Op& op) { return of_states.contains(op.inputs[0]); };
   Bucket bucket(step, what);
   while (!left.empty()) {

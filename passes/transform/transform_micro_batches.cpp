@@ -15,6 +15,19 @@ bool is_state(const Module& module, ValueId input) {
   });
 }
 
+std::set<ValueId> values_of(const Module& module, const std::function<bool(ValueId input)>& is_one) {
+  const Graph& graph = module.graph;
+  std::set<ValueId> found;
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    const bool depends = op.kind == OpKind::Input
+                             ? is_one(op.outputs[0])
+                             : std::ranges::any_of(op.inputs, [&](ValueId v) { return v && found.contains(v); });
+    if (depends) found.insert(op.outputs.begin(), op.outputs.end());
+  }
+  return found;
+}
+
 std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches) {
   const Graph& graph = module.graph;
   std::map<ValueId, AxisState> seeds;

@@ -1,7 +1,9 @@
 // The steps of a schedule's `transform:` list, one function each; every refusal names the rule, the nodes and what
 // would make it legal (README.md).
 #pragma once
+#include <functional>
 #include <map>
+#include <set>
 
 #include "ir/op_def.h"
 #include "passes/pass.h"
@@ -82,6 +84,8 @@ void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& 
 void report_untyped(const Module& module, const ChunkTypes& typing, int count, const Loc& loc, Diags& diags);
 /// True for an input whose next value is an output, and for its copies in other places.
 bool is_state(const Module& module, ValueId input);
+/// The inputs for which that holds, and all that is computed from them.
+std::set<ValueId> values_of(const Module& module, const std::function<bool(ValueId input)>& is_one);
 
 /// Types `ops` on the mesh with one more axis of size `chunks`: values of `seeds` that come from outside arrive so,
 /// those that the ops make are asked for so. Nothing is changed.

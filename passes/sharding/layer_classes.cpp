@@ -14,10 +14,11 @@ bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0;
 bool separates(char c) { return c == '.' || c == '/' || c == '_' || c == ':'; }
 
 /// What ops of one class have in common.
-std::string signature(const Graph& graph, const Op& op) {
+std::string signature(const Graph& graph, const Op& op, const KeptLayouts* kept) {
   std::string text = std::to_string(static_cast<int>(op.kind));
-  for (const ValueId v : op.inputs) text += v ? " " + type_text(graph.type(v), {}) : " -";
-  for (const ValueId v : op.outputs) text += " > " + type_text(graph.type(v), {});
+  const auto text_of = [&](ValueId v) { return type_text(graph.type(v), {}) + (kept ? kept->mark(v) : ""); };
+  for (const ValueId v : op.inputs) text += v ? " " + text_of(v) : " -";
+  for (const ValueId v : op.outputs) text += " > " + text_of(v);
   return text;
 }
 
@@ -46,7 +47,7 @@ std::vector<std::pair<std::string, int64_t>> layer_readings(const std::string& n
   return readings;
 }
 
-LayerClasses::LayerClasses(const Graph& graph) : class_of_(graph.op_capacity(), -1) {
+LayerClasses::LayerClasses(const Graph& graph, const KeptLayouts* kept) : class_of_(graph.op_capacity(), -1) {
   const std::vector<OpId> order = graph.order();
   // The first number of a name is tried first: in h.3.ln_1 it is the layer's.
   for (size_t place = 0; place < 3; ++place) {
@@ -55,7 +56,8 @@ LayerClasses::LayerClasses(const Graph& graph) : class_of_(graph.op_capacity(), 
       if (class_of_[id.index] >= 0) continue;
       const auto readings = layer_readings(graph.op(id).name);
       if (place >= readings.size()) continue;
-      groups[readings[place].first + " " + signature(graph, graph.op(id))].emplace_back(readings[place].second, id);
+      groups[readings[place].first + " " + signature(graph, graph.op(id), kept)].emplace_back(readings[place].second,
+                                                                                              id);
     }
     for (auto& [name, numbered] : groups) {
       std::sort(numbered.begin(), numbered.end());

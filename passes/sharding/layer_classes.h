@@ -4,14 +4,15 @@
 #pragma once
 #include <vector>
 
-#include "ir/module.h"
+#include "passes/sharding/kept_layouts.h"
 
 namespace weftc {
 
 /// Ops of one kind, with operands and results of one type, whose names differ in one number that counts layers.
 class LayerClasses {
  public:
-  explicit LayerClasses(const Graph& graph);
+  /// Ops about whose operands and results different kept entries are, are of different classes.
+  explicit LayerClasses(const Graph& graph, const KeptLayouts* kept = nullptr);
   /// Every op in a class of its own.
   static LayerClasses of_one(const Graph& graph);
 

@@ -1,6 +1,7 @@
 #include "passes/sharding/op_choices.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "ir/base/contains.h"
 #include "ir/op_def.h"
@@ -63,9 +64,17 @@ class OptionsOfOp {
   const SliceCandidates& slices_;
 };
 
+/// True if readers of the operands get them as kept entries say.
+bool are_kept(const Op& op, const OpChoice& choice, const KeptLayouts& kept) {
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.inputs[i] && !kept.allows_use(op.inputs[i], choice.operands[i])) return false;
+  return true;
+}
+
 }  // namespace
 
-std::vector<OpChoice> op_choices(const Module& module, const Graph& graph, OpId id, const SliceCandidates& slices) {
+std::vector<OpChoice> op_choices(const Module& module, const Graph& graph, OpId id, const SliceCandidates& slices,
+                                 const KeptLayouts& kept) {
   const Op& op = graph.op(id);
   const OpChoice alike{std::vector<Layout>(op.inputs.size()), std::vector<Layout>(op.outputs.size())};
   if (!is_settled(op) || op.inputs.empty()) return {alike};
@@ -87,13 +96,13 @@ std::vector<OpChoice> op_choices(const Module& module, const Graph& graph, OpId 
     OpLayouts settled = settle(OpView(module, graph, op), mesh, operands);
     if (!settled.refusal.empty() || settled.operands != operands) continue;
     OpChoice choice{std::move(operands), std::move(settled.results)};
-    if (!contains(choices, choice)) choices.push_back(std::move(choice));
+    if (are_kept(op, choice, kept) && !contains(choices, choice)) choices.push_back(std::move(choice));
   }
-  return choices;
+  return choices.empty() ? std::vector<OpChoice>{alike} : choices;
 }
 
 std::vector<Layout> value_choices(const Module& module, const Graph& graph, ValueId value,
-                                  const SliceCandidates& slices) {
+                                  const SliceCandidates& slices, const KeptLayouts& kept) {
   const Op& producer = graph.producer_op(value);
   const bool is_free = is_settled(producer) || category(producer) == Category::Source;
   const Mesh mesh = module.mesh(graph, producer.place);
@@ -108,7 +117,9 @@ std::vector<Layout> value_choices(const Module& module, const Graph& graph, Valu
         if (check_layout(type, mesh).empty()) layouts.push_back(type.layout);
       }
   }
-  return layouts;
+  std::vector<Layout> allowed;
+  std::ranges::copy_if(layouts, std::back_inserter(allowed), [&](const Layout& l) { return kept.allows(value, l); });
+  return allowed.empty() ? std::vector<Layout>{kept.of(value).value_or(Layout{})} : allowed;
 }
 
 }  // namespace weftc

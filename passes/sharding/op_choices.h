@@ -21,12 +21,13 @@ struct OpChoice {
 };
 
 /// All ways to compute an op by rules (`is_settled`); the first one is that of ranks which all do the same. Of any
-/// other op that one alone.
-std::vector<OpChoice> op_choices(const Module& module, const Graph& graph, OpId id, const SliceCandidates& slices);
+/// other op that one alone. Kept entries about what readers get leave those that they allow.
+std::vector<OpChoice> op_choices(const Module& module, const Graph& graph, OpId id, const SliceCandidates& slices,
+                                 const KeptLayouts& kept);
 
 /// The layouts in which readers may find a value: replicated, and every legal combination of its slices. Of the results
-/// of an op that is not computed by rules the replicated one alone.
+/// of an op that is not computed by rules the replicated one alone. A kept entry leaves those that it allows.
 std::vector<Layout> value_choices(const Module& module, const Graph& graph, ValueId value,
-                                  const SliceCandidates& slices);
+                                  const SliceCandidates& slices, const KeptLayouts& kept);
 
 }  // namespace weftc

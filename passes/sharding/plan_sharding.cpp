@@ -57,7 +57,12 @@ class Planner {
  public:
   Planner(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
           const PlanLimits& limits)
-      : module_(module), schedule_(schedule), target_(target), machine_(machine), limits_(limits) {}
+      : module_(module),
+        schedule_(schedule),
+        kept_(module, schedule_),
+        target_(target),
+        machine_(machine),
+        limits_(limits) {}
 
   SolvedMesh solve(const Mesh& mesh) {
     take(mesh);
@@ -80,6 +85,11 @@ class Planner {
     return best;
   }
 
+  MemoryNeed least_memory(const Mesh& mesh) {
+    take(mesh);
+    return problem(false, machine_.memory).least_memory();
+  }
+
   /// All ranks do the same.
   std::optional<ShardingPlan> without_entries(const Mesh& mesh) {
     take(mesh);
@@ -89,10 +99,14 @@ class Planner {
   }
 
  private:
+  ShardingProblem problem(bool is_each, int64_t memory) const {
+    LayerClasses classes = is_each ? LayerClasses::of_one(module_.graph) : LayerClasses(module_.graph, &kept_);
+    return {module_,           std::move(classes),         kept_,
+            machine_.ceilings, seconds_on(schedule_.mesh), memory > 0 ? std::optional(memory) : std::nullopt};
+  }
+
   std::optional<Solved> solve(bool is_each, int64_t memory) {
-    const ShardingProblem problem(module_, is_each ? LayerClasses::of_one(module_.graph) : LayerClasses(module_.graph),
-                                  machine_.ceilings, seconds_on(schedule_.mesh),
-                                  memory > 0 ? std::optional(memory) : std::nullopt);
+    const ShardingProblem problem = this->problem(is_each, memory);
     PartitionEffort effort;
     effort.search.work = limits_.work, effort.search.gap = kNearlyBest;
     const PartitionSolution solution = solve_partition(problem.problem(), effort);
@@ -119,7 +133,7 @@ class Planner {
 
   std::optional<ShardingPlan> with_entries(ChosenLayouts layouts) {
     const ExchangeSeconds exchange = seconds_on(schedule_.mesh);
-    EntrySearch search(module_, schedule_, target_, [&](const Graph& graph) {
+    EntrySearch search(module_, schedule_, kept_, target_, [&](const Graph& graph) {
       return laid_out_cost(module_, graph, machine_.ceilings, exchange) + lacking(graph);
     });
     ShardingPlan made;
@@ -160,6 +174,7 @@ class Planner {
 
   Module& module_;
   Schedule schedule_;
+  const KeptLayouts kept_;
   const Target& target_;
   const Machine& machine_;
   const PlanLimits limits_;
@@ -174,12 +189,21 @@ std::vector<Mesh> meshes_of(int ranks) {
   return meshes;
 }
 
+namespace {
+
+std::vector<Mesh> meshes_for(const PlanLimits& limits) {
+  return limits.mesh ? std::vector<Mesh>{*limits.mesh} : meshes_of(limits.ranks);
+}
+
+}  // namespace
+
 std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
                                         const Machine& machine, const PlanLimits& limits) {
   const Mesh before = module.places.front().mesh;
   Planner planner(module, schedule, target, machine, limits);
   std::vector<SolvedMesh> meshes;
-  for (const Mesh& mesh : meshes_of(limits.ranks))
+  const std::vector<Mesh> all = meshes_for(limits);
+  for (const Mesh& mesh : all)
     if (SolvedMesh solved = planner.solve(mesh); solved.folded || solved.each) meshes.push_back(std::move(solved));
   std::stable_sort(meshes.begin(), meshes.end(), [](const auto& a, const auto& b) { return a.bound() < b.bound(); });
   std::vector<ShardingPlan> plans;
@@ -195,12 +219,25 @@ std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule
     add(planner.plan(std::move(mesh)));
     if (!plans.empty()) best = std::min(best, plans.back().seconds);
   }
-  if (std::optional<ShardingPlan> alike = planner.without_entries(meshes_of(limits.ranks).front());
-      alike && (machine.memory == 0 || alike->peak <= machine.memory))
+  const bool has_alike = std::ranges::any_of(plans, [](const auto& p) { return !p.is_bound && p.entries.empty(); });
+  if (std::optional<ShardingPlan> alike = planner.without_entries(all.front());
+      alike && !has_alike && (machine.memory == 0 || alike->peak <= machine.memory))
     add(std::move(alike));
   module.places.front().mesh = before;
   std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   return plans;
+}
+
+MemoryNeed least_memory(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
+                        const PlanLimits& limits) {
+  const Mesh before = module.places.front().mesh;
+  Planner planner(module, schedule, target, machine, limits);
+  MemoryNeed least;
+  for (const Mesh& mesh : meshes_for(limits))
+    if (MemoryNeed need = planner.least_memory(mesh); least.parts.empty() || need.bytes < least.bytes)
+      least = std::move(need);
+  module.places.front().mesh = before;
+  return least;
 }
 
 }  // namespace weftc

@@ -1,6 +1,8 @@
 // From a graph and a machine to a mesh and the `shard` entries of a schedule (Alpa's and Rhino's question, within one
 // place): for each mesh that the ranks can form, the layouts of least cost, and the entries that lead to them.
 #pragma once
+#include <optional>
+
 #include "ir/machine.h"
 #include "passes/sharding/shard_entries.h"
 
@@ -9,9 +11,10 @@ namespace weftc {
 /// What a plan may take.
 struct PlanLimits {
   int ranks = 1;
-  double work = 1e9;       // of a search that proves nothing (SearchBudget)
-  double near = 1.05;      // a mesh whose bound is so many times what another one takes gets no entries
-  size_t most_ops = 3000;  // of larger graphs the same op of all layers is one choice
+  std::optional<Mesh> mesh;  // of the user; none: all that the ranks can form
+  double work = 1e9;         // of a search that proves nothing (SearchBudget)
+  double near = 1.05;        // a mesh whose bound is so many times what another one takes gets no entries
+  size_t most_ops = 3000;    // of larger graphs the same op of all layers is one choice
 };
 
 struct ShardingPlan {
@@ -33,5 +36,9 @@ std::vector<Mesh> meshes_of(int ranks);
 /// replaced. `schedule` is that under which the module was made.
 std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
                                         const Machine& machine, const PlanLimits& limits);
+
+/// What no layouts of any mesh take less than, of the mesh that takes least: for who has too little.
+MemoryNeed least_memory(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
+                        const PlanLimits& limits);
 
 }  // namespace weftc

@@ -62,9 +62,10 @@ std::optional<std::vector<AxisRequest>> axis_requests(const TensorType& type, co
   return requests;
 }
 
-EntrySearch::EntrySearch(Module& module, Schedule schedule, const Target& target, Cost cost)
+EntrySearch::EntrySearch(Module& module, Schedule schedule, const KeptLayouts& kept, const Target& target, Cost cost)
     : module_(module),
       schedule_(std::move(schedule)),
+      kept_(kept),
       target_(target),
       cost_(std::move(cost)),
       classes_(module.graph),
@@ -86,8 +87,9 @@ bool EntrySearch::add(ValueId value, bool use, const LayoutOf& wanted, const Lay
   const Value& own = graph.value(value);
   std::vector<ValueId> same;
   for (const OpId member : classes_.all()[static_cast<size_t>(classes_.of(own.producer))].ops)
-    if (const ValueId v = graph.op(member).outputs[own.result];
-        wanted(v) == wanted(value) && arriving(v) == arriving(value) && !asked_.contains({v, use}))
+    if (const ValueId v = graph.op(member).outputs[own.result]; wanted(v) == wanted(value) &&
+                                                                arriving(v) == arriving(value) &&
+                                                                !asked_.contains({v, use}) && !kept_.has(v, use))
       same.push_back(v);
   if (!contains(same, value)) return false;
   for (const ValueId v : same) asked_.emplace(v, use);

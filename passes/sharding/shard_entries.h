@@ -29,8 +29,8 @@ struct PlannedEntries {
 class EntrySearch {
  public:
   using Cost = std::function<int64_t(const Graph& laid_out)>;
-  /// `schedule` has the mesh and what the user keeps; entries come behind its own.
-  EntrySearch(Module& module, Schedule schedule, const Target& target, Cost cost);
+  /// `schedule` has the mesh and what the user keeps; entries come behind its own, about other values.
+  EntrySearch(Module& module, Schedule schedule, const KeptLayouts& kept, const Target& target, Cost cost);
 
   PlannedEntries find(ChosenLayouts wanted);
 
@@ -52,6 +52,7 @@ class EntrySearch {
 
   Module& module_;
   Schedule schedule_;
+  const KeptLayouts& kept_;
   const Target& target_;
   const Cost cost_;
   const LayerClasses classes_;

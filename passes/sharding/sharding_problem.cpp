@@ -1,6 +1,7 @@
 #include "passes/sharding/sharding_problem.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/base/check.h"
 #include "ir/op_def.h"
@@ -8,13 +9,15 @@
 
 namespace weftc {
 
-ShardingProblem::ShardingProblem(const Module& module, LayerClasses classes, const Ceilings& ceilings,
-                                 const ExchangeSeconds& exchange, std::optional<int64_t> memory)
+ShardingProblem::ShardingProblem(const Module& module, LayerClasses classes, const KeptLayouts& kept,
+                                 const Ceilings& ceilings, const ExchangeSeconds& exchange,
+                                 std::optional<int64_t> memory)
     : module_(module),
       graph_(module.graph),
       mesh_(module.mesh(module.graph, PlaceId(0))),
       classes_(std::move(classes)),
-      slices_(module, graph_),
+      kept_(kept),
+      slices_(module, graph_, kept),
       costs_(module, graph_, mesh_, ceilings, exchange) {
   WEFT_CHECK(module.places.size() == 1, "layouts are chosen within one place");
   add_ops();
@@ -27,7 +30,7 @@ ShardingProblem::ShardingProblem(const Module& module, LayerClasses classes, con
 
 void ShardingProblem::add_ops() {
   for (const LayerClasses::Class& one : classes_.all()) {
-    std::vector<OpChoice> choices = op_choices(module_, graph_, one.ops.front(), slices_);
+    std::vector<OpChoice> choices = op_choices(module_, graph_, one.ops.front(), slices_, kept_);
     PartitionProblem::Node node;
     for (const OpChoice& choice : choices)
       node.costs.push_back(costs_.computing(one.ops.front(), choice) * static_cast<int64_t>(one.ops.size()));
@@ -41,7 +44,7 @@ void ShardingProblem::add_values() {
     value_nodes_.emplace_back();
     for (const ValueId value : graph_.op(one.ops.front()).outputs) {
       value_nodes_.back().push_back(static_cast<int>(problem_.nodes.size()));
-      values_.push_back({value, value_choices(module_, graph_, value, slices_)});
+      values_.push_back({value, value_choices(module_, graph_, value, slices_, kept_)});
       PartitionProblem::Node node;
       node.costs.assign(values_.back().layouts.size(), 0);
       problem_.nodes.push_back(std::move(node));
@@ -153,6 +156,22 @@ ChosenLayouts ShardingProblem::chosen(const std::vector<int>& choices) const {
     }
   }
   return chosen;
+}
+
+MemoryNeed ShardingProblem::least_memory() const {
+  MemoryNeed need;
+  for (size_t v = 0; v < values_.size(); ++v) {
+    const PartitionProblem::Node& node = problem_.nodes[op_choices_.size() + v];
+    if (node.usage.empty()) continue;
+    const std::string& name = graph_.value(values_[v].value).name;
+    const auto& members = classes_.all()[static_cast<size_t>(classes_.of(graph_.producer(values_[v].value)))].ops;
+    const auto readings = layer_readings(name);
+    const int64_t bytes = *std::ranges::min_element(node.usage);
+    need.parts.push_back({members.size() > 1 && !readings.empty() ? readings.front().first : name, bytes});
+    need.bytes += bytes;
+  }
+  std::ranges::stable_sort(need.parts, std::greater(), &MemoryNeed::Part::bytes);
+  return need;
 }
 
 }  // namespace weftc

@@ -19,17 +19,29 @@ struct ChosenLayouts {
   std::vector<OpChoice> ops;   // by op
 };
 
+/// Bytes of a rank, and for which values most of them are: those of all layers as one.
+struct MemoryNeed {
+  struct Part {
+    std::string name;
+    int64_t bytes = 0;
+  };
+  int64_t bytes = 0;
+  std::vector<Part> parts;  // the largest first
+};
+
 class ShardingProblem {
  public:
   /// Of the top graph of a module with one place, in front of apply-layouts. Ops of one class are computed alike.
   /// `memory`: bytes of a rank that weights, states and the values that live together may take at most.
-  ShardingProblem(const Module& module, LayerClasses classes, const Ceilings& ceilings, const ExchangeSeconds& exchange,
-                  std::optional<int64_t> memory);
+  ShardingProblem(const Module& module, LayerClasses classes, const KeptLayouts& kept, const Ceilings& ceilings,
+                  const ExchangeSeconds& exchange, std::optional<int64_t> memory);
 
   const PartitionProblem& problem() const { return problem_; }
   /// Picoseconds of a cost of 1.
   double unit() const { return static_cast<double>(unit_); }
   ChosenLayouts chosen(const std::vector<int>& choices) const;
+  /// What lives together takes no less, however it is sliced. Nothing without a limit of memory.
+  MemoryNeed least_memory() const;
 
  private:
   struct ValueClass {
@@ -52,6 +64,7 @@ class ShardingProblem {
   const Graph& graph_;
   const Mesh mesh_;
   const LayerClasses classes_;
+  const KeptLayouts& kept_;
   const SliceCandidates slices_;
   const ShardingCosts costs_;
   std::vector<std::vector<OpChoice>> op_choices_;  // by class of ops, which are the first nodes

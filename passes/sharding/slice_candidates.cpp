@@ -34,10 +34,14 @@ bool is_settled(const Op& op) {
   return kind != Category::Source && kind != Category::Collective && kind != Category::Region;
 }
 
-SliceCandidates::SliceCandidates(const Module& module, const Graph& graph) : module_(module), graph_(graph) {
+SliceCandidates::SliceCandidates(const Module& module, const Graph& graph, const KeptLayouts& kept)
+    : module_(module), graph_(graph) {
   found_.resize(graph.value_capacity());
   for (const OpId id : graph.order())
     for (const ValueId v : graph.op(id).outputs) found_[v.index].resize(mesh(id).size());
+  for (const OpId id : graph.order())
+    for (const ValueId v : graph.op(id).outputs)
+      if (const std::optional<Layout> layout = kept.of(v)) add_kept(v, *layout);
   for (const OpId id : graph.order())
     if (is_settled(graph.op(id)) && category(graph.op(id)) != Category::View) add_loops(id);
   while (!left_.empty()) {
@@ -59,6 +63,11 @@ void SliceCandidates::add(const Slice& slice) {
   if (contains(known, slice.state) || known.size() >= kMostSlices) return;
   known.push_back(slice.state);
   left_.push_back(slice);
+}
+
+void SliceCandidates::add_kept(ValueId value, const Layout& layout) {
+  for (int axis = 0; axis < layout.size(); ++axis)
+    if (layout[axis].is(Kind::S)) add({value, axis, layout[axis]});
 }
 
 /// Every loop of an op that can be sliced is one of its operands and results.

@@ -7,7 +7,7 @@
 #pragma once
 #include <vector>
 
-#include "ir/module.h"
+#include "passes/sharding/kept_layouts.h"
 
 namespace weftc {
 
@@ -15,7 +15,8 @@ namespace weftc {
 /// a slice.
 class SliceCandidates {
  public:
-  SliceCandidates(const Module& module, const Graph& graph);
+  /// Those of the kept entries are among them.
+  SliceCandidates(const Module& module, const Graph& graph, const KeptLayouts& kept);
 
   const std::vector<AxisState>& of(ValueId value, int axis) const;
 
@@ -27,6 +28,7 @@ class SliceCandidates {
   };
   void add(const Slice& slice);
   void add_loops(OpId id);
+  void add_kept(ValueId value, const Layout& layout);
   void carry_forwards(const Slice& slice);
   void carry_backwards(const Slice& slice);
   Mesh mesh(OpId id) const { return module_.mesh(graph_, graph_.op(id).place); }

@@ -15,6 +15,18 @@ struct Lifetime {
   int first, last;
 };
 
+/// True for what stands between two pointwise ops and is read once: they become one kernel, which has it in registers.
+bool is_fused_away(const Graph& graph, ValueId value) {
+  const auto& uses = graph.value(value).uses;
+  return uses.size() == 1 && uses.front().op && category(graph.producer_op(value)) == Category::Pointwise &&
+         category(graph.op(uses.front().op)) == Category::Pointwise;
+}
+
+/// True for a constant of which ranks store slices alone: the whole stays in the graph until it is cleaned up.
+bool is_dropped(const Graph& graph, ValueId value) {
+  return graph.producer_op(value).kind == OpKind::Constant && graph.value(value).uses.empty();
+}
+
 std::vector<Lifetime> lives_of(const Graph& graph) {
   const std::vector<OpId> order = graph.order();
   const int end = static_cast<int>(order.size());
@@ -24,6 +36,7 @@ std::vector<Lifetime> lives_of(const Graph& graph) {
   std::vector<Lifetime> lives;
   for (const OpId id : order)
     for (const ValueId v : graph.op(id).outputs) {
+      if (is_dropped(graph, v)) continue;
       const Category kind = category(graph.op(id));
       const bool is_source = kind == Category::Source;
       if (kind == Category::View && graph.op(id).inputs[0]) owner[v.index] = owner[graph.op(id).inputs[0].index];
@@ -45,6 +58,7 @@ ValuePeak value_peak(const Module& module, const Graph& graph) {
   for (const Lifetime& life : lives) end = std::max(end, life.last);
   std::vector<int64_t> change(static_cast<size_t>(end) + 2, 0);
   for (const Lifetime& life : lives) {
+    if (is_fused_away(graph, life.value)) continue;
     const int64_t bytes = local_bytes(graph.type(life.value), module.mesh(graph, graph.producer_op(life.value).place));
     change[static_cast<size_t>(life.first)] += bytes;
     change[static_cast<size_t>(life.last) + 1] -= bytes;
@@ -55,7 +69,8 @@ ValuePeak value_peak(const Module& module, const Graph& graph) {
   for (int t = 0; t <= end; ++t)
     if (now += change[static_cast<size_t>(t)]; now > peak.bytes) peak.bytes = now, where = t;
   for (const Lifetime& life : lives)
-    if (life.first <= where && where <= life.last) peak.values.push_back(life.value);
+    if (life.first <= where && where <= life.last && !is_fused_away(graph, life.value))
+      peak.values.push_back(life.value);
   return peak;
 }
 

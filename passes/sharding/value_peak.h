@@ -10,7 +10,8 @@ struct ValuePeak {
 };
 
 /// Sources live all the time, other values from their producer to their last reader; views share the memory of what
-/// they view. Without any reuse in place, so a little more than a plan's memory.
+/// they view, and what stands between two pointwise ops alone is in registers. Without any reuse in place, so a little
+/// more than a plan's memory.
 ValuePeak value_peak(const Module& module, const Graph& graph);
 
 }  // namespace weftc

@@ -174,8 +174,8 @@ TEST_CASE("a training of many rows and small weights is data parallel: one excha
 }
 
 TEST_CASE("weights that do not fit beside each other are sliced until they do") {
-  const auto made = model_until_layouts(perceptron(1024, 256, 512), "", 4);
-  const auto again = model_until_layouts(perceptron(1024, 256, 512), "", 4);
+  const auto made = model_until_layouts(perceptron(256, 256, 512), "", 4);
+  const auto again = model_until_layouts(perceptron(256, 256, 512), "", 4);
   Machine machine = flat_machine(4);
   const ShardingPlan free = best_plan(*made, machine);
   CHECK(entries_of(free).contains("x"));

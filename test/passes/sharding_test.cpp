@@ -1,6 +1,7 @@
 // What a plan of layouts chooses between, and the entries of a schedule that lead to a choice.
 #include <algorithm>
 
+#include "frontend/schedule_reader.h"
 #include "passes/layout/layout_requests.h"
 #include "passes/sharding/shard_entries.h"
 #include "test/scheduled.h"
@@ -22,6 +23,11 @@ std::unique_ptr<Scheduled> at_layouts(const std::string& model, const std::strin
   return made;
 }
 
+KeptLayouts none_kept(const Module& module) {
+  static const Schedule empty;
+  return {module, empty};
+}
+
 std::vector<std::string> texts(const std::vector<AxisState>& states) {
   std::vector<std::string> out;
   for (const AxisState& state : states) out.push_back(state_text(state));
@@ -34,7 +40,8 @@ std::vector<std::string> texts(const std::vector<AxisState>& states) {
 TEST_CASE("slices of a fused projection are found behind the ops that cut it") {
   const auto made = at_layouts(kHeads, "tp: 4");
   const Graph& graph = made->module->graph;
-  const SliceCandidates slices(*made->module, graph);
+  const KeptLayouts kept = none_kept(*made->module);
+  const SliceCandidates slices(*made->module, graph, kept);
   // Rows; columns as one run; columns of each of the three parts.
   CHECK(texts(slices.of(graph.find_value("qkv"), 0)) == std::vector<std::string>{"S(0,1)", "S(1,16)", "S(1,48)"});
   CHECK(texts(slices.of(graph.find_value("w"), 0)) == std::vector<std::string>{"S(0,4)", "S(1,16)", "S(1,48)"});
@@ -43,10 +50,11 @@ TEST_CASE("slices of a fused projection are found behind the ops that cut it") {
 TEST_CASE("a product serves one of its loops on an axis, or none") {
   const auto made = at_layouts(kHeads, "tp: 4");
   const Graph& graph = made->module->graph;
-  const SliceCandidates slices(*made->module, graph);
+  const KeptLayouts kept = none_kept(*made->module);
+  const SliceCandidates slices(*made->module, graph, kept);
   std::vector<std::string> found;
   const Mesh mesh = made->module->mesh(graph, PlaceId(0));
-  for (const OpChoice& choice : op_choices(*made->module, graph, graph.find_op("qkv"), slices))
+  for (const OpChoice& choice : op_choices(*made->module, graph, graph.find_op("qkv"), slices, kept))
     found.push_back(layout_text(choice.operands[0], mesh) + layout_text(choice.operands[1], mesh) + " " +
                     layout_text(choice.results[0], mesh));
   std::sort(found.begin(), found.end());
@@ -54,15 +62,44 @@ TEST_CASE("a product serves one of its loops on an axis, or none") {
                                           "[tp: S(0,1)][] [tp: S(0,1)]", "[tp: S(1,4)][tp: S(0,4)] [tp: P(sum)]"});
 }
 
+TEST_CASE("an entry that is kept leaves the choices that it allows") {
+  const auto made = at_layouts(kHeads, "dp: 2, tp: 2");
+  const Graph& graph = made->module->graph;
+  const Mesh mesh = made->module->mesh(graph, PlaceId(0));
+  Diags diags;
+  const auto schedule = read_schedule_text(
+      "s.yaml",
+      "weft: 1\nmesh: {dp: 2, tp: 2}\nshard:\n  w: {tp: {dim: 1, parts: 3}}\n  s: {dp: 0}\n  w.use: {tp: R}\n", diags);
+  REQUIRE_MESSAGE(schedule, diags.text());
+  const KeptLayouts kept(*made->module, *schedule);
+  const SliceCandidates slices(*made->module, graph, kept);
+  const auto choices = [&](const char* name) {
+    std::vector<std::string> found;
+    for (const Layout& layout : value_choices(*made->module, graph, graph.find_value(name), slices, kept))
+      found.push_back(layout_text(layout, mesh));
+    return found;
+  };
+  // A constant lies as its entry says; a result may be sliced further on the other axis.
+  CHECK(choices("w") == std::vector<std::string>{"[tp: S(1,32)]"});
+  const std::vector<std::string> of_sum = choices("s");
+  CHECK(of_sum.size() > 1);
+  for (const std::string& layout : of_sum) CHECK_MESSAGE(layout.find("dp: S(0,2)") != std::string::npos, layout);
+  for (const OpChoice& choice : op_choices(*made->module, graph, graph.find_op("qkv"), slices, kept))
+    CHECK(choice.operands[1][1].is(AxisState::Kind::R));
+  CHECK(kept.mark(graph.find_value("q")).empty());
+  CHECK(kept.mark(graph.find_value("s")) != kept.mark(graph.find_value("w")));
+}
+
 TEST_CASE("an entry says each layout, also of two axes") {
   const auto made = at_layouts(kHeads, "dp: 2, tp: 2");
   const Graph& graph = made->module->graph;
-  const SliceCandidates slices(*made->module, graph);
+  const KeptLayouts kept = none_kept(*made->module);
+  const SliceCandidates slices(*made->module, graph, kept);
   const Mesh mesh = made->module->mesh(graph, PlaceId(0));
   int said = 0;
   for (const OpId id : graph.order())
     for (const ValueId v : graph.op(id).outputs)
-      for (const Layout& layout : value_choices(*made->module, graph, v, slices)) {
+      for (const Layout& layout : value_choices(*made->module, graph, v, slices, kept)) {
         const auto requests = axis_requests(graph.type(v), layout, {}, mesh);
         if (!requests || requests->empty()) continue;
         Diags diags;

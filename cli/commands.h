@@ -6,6 +6,8 @@
 namespace weftc {
 
 int run_compile(const Options& options);
+/// With --auto by a schedule that is planned first.
+int run_compile_or_plan(const Options& options);
 int run_inspect(const Options& options);
 int run_explain(const Options& options);
 int run_export(const Options& options);

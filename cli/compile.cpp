@@ -160,9 +160,7 @@ std::optional<int64_t> planned_bytes(const Schedule& schedule, const Options& op
   const std::unique_ptr<Compilation> c = compile_under(schedule, options, discarded);
   const std::optional<Plan> plan = c ? run_planning(*c, options, discarded) : std::nullopt;
   if (!plan) return {};
-  int64_t most = 0;
-  for (const Program& program : plan->programs) most = std::max(most, needed_bytes(*plan, program));
-  return most;
+  return needed_bytes(*plan);
 }
 
 /// Where the schedule has a limit for what is kept for the backward pass, finds what is. False after reporting.
@@ -190,6 +188,12 @@ std::unique_ptr<Compilation> search_and_compile(Schedule schedule, const Options
 }
 
 }  // namespace
+
+int64_t needed_bytes(const Plan& plan) {
+  int64_t most = 0;
+  for (const Program& program : plan.programs) most = std::max(most, needed_bytes(plan, program));
+  return most;
+}
 
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags, const Compilation* like) {
   if (!check_target(options, diags)) return nullptr;

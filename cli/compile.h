@@ -14,6 +14,8 @@ std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags,
 std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags, const Compilation& like);
 /// And the plan of the graph, proved, and in the folder of --dump-dir. False after reporting.
 bool compile_plan(Compilation& compilation, const Options& options, Diags& diags);
+/// What the fullest rank of a plan needs: what limits of memory are about.
+int64_t needed_bytes(const Plan& plan);
 /// And the executable, or the folder of sources. The exit code, after reporting.
 int compile_program(const Compilation& compilation, const Options& options, Diags& diags);
 

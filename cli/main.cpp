@@ -13,7 +13,8 @@ namespace {
 using weftc::Verb;
 
 constexpr Verb kVerbs[] = {
-    {"compile", "makes an executable of a model and a schedule", Verb::kModel | Verb::kBuild, weftc::run_compile},
+    {"compile", "makes an executable of a model and a schedule", Verb::kModel | Verb::kBuild,
+     weftc::run_compile_or_plan},
     {"inspect", "shows inputs, outputs, dims and operators of a model, and what requests must be like",
      Verb::kModel | Verb::kJson | Verb::kInspect, weftc::run_inspect},
     {"explain", "shows layouts, collectives, kernels and what moves", Verb::kModel | Verb::kJson | Verb::kExplain,
@@ -25,7 +26,8 @@ constexpr Verb kVerbs[] = {
     {"export", "writes a trained model as ONNX", Verb::kExport, weftc::run_export},
     {"tune", "tries transforms and strategies of kernels, writes the fastest schedule", Verb::kModel | Verb::kTune,
      weftc::run_tune},
-    {"plan", "chooses layouts for a machine, writes them as a schedule", Verb::kModel | Verb::kPlan, weftc::run_plan},
+    {"plan", "chooses layouts, transforms and stages for a machine, writes them as a schedule",
+     Verb::kModel | Verb::kPlan, weftc::run_plan},
     {"profile", "measures what each block of a pipeline takes on this machine, or the machine itself",
      Verb::kModel | Verb::kProfile, weftc::run_profile},
     {"solve", "finds the shortest periods of pipelines, with the least memory", Verb::kSolve | Verb::kJson,

@@ -121,8 +121,24 @@ void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
       ->capture_default_str();
 }
 
+/// How a schedule is planned, wherever that is done.
+void add_planning_flags(CLI::App& verb, Options& options) {
+  verb.add_option("--ranks", options.machine_ranks, "how many of the machine's a plan is for; without it, all")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
+  verb.add_option("--level", options.level,
+                  "what a plan chooses: layouts (shard), transforms of collectives too, or also the stages of a "
+                  "pipeline; the last two compile what they try, which takes its time")
+      ->check(CLI::IsMember({"shard", "transforms", "pipeline"}))
+      ->capture_default_str();
+}
+
 /// Flags of `compile`: the result, and what to show of the way to it.
 void add_build_flags(CLI::App& verb, FlagTexts& given, Options& options) {
+  verb.add_flag("--auto", options.is_planned,
+                "by the schedule that `weft plan` finds for --machine, which --schedule has a part of at most, such as "
+                "`train`");
+  add_planning_flags(verb, options);
   verb.add_option("-o", options.output, "the executable, or the folder with --emit source and --emit library")
       ->type_name("PATH");
   verb.add_option("--emit", given.emit, "what to make")
@@ -251,9 +267,7 @@ void add_plan_flags(CLI::App& verb, Options& options) {
   verb.add_option("--machine", options.machine, "the machine to plan for (samples/machines)")
       ->required()
       ->type_name("FILE.yaml");
-  verb.add_option("--ranks", options.machine_ranks, "how many of the machine's; without it, all")
-      ->check(CLI::Range(1, 65536))
-      ->type_name("N");
+  add_planning_flags(verb, options);
   add_list(verb, "--keep,--train", options.schedules, "FILE",
            "a schedule of which all stays, such as `dims` and `train`; it says nothing of ranks");
   verb.add_option("-o", options.output, "the schedule; without it, standard output")->type_name("FILE.yaml");
@@ -382,6 +396,10 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   options.emit_library = given.emit == "library";
   if ((verb.flags & Verb::kBuild) && options.output.empty() && options.stop_after.empty())
     throw CLI::ValidationError("-o PATH is required: where the result goes");
+  if ((verb.flags & Verb::kBuild) && options.is_planned && options.machine.empty())
+    throw CLI::ValidationError("--auto needs --machine FILE.yaml: what is planned for");
+  if ((verb.flags & Verb::kBuild) && !options.is_planned && (options.machine_ranks > 0 || options.level != "shard"))
+    throw CLI::ValidationError("--ranks and --level say what --auto plans");
   if (verb.flags & Verb::kTune) {
     if (options.schedules.empty()) throw CLI::ValidationError("tune needs --schedule: the mesh, and where weights lie");
     if (options.chunks.empty()) options.chunks = {2, 4, 8};
@@ -415,6 +433,12 @@ static bool is_known_verb(const std::string& word, const Verb* verbs, size_t cou
   std::fprintf(stderr, "weft: error: unknown verb '%s'%s\nRun with --help for more information.\n",
                printable(word).c_str(), did_you_mean(word, names).c_str());
   return false;
+}
+
+Options with_schedule(Options options, std::string text) {
+  if (options.schedules.empty()) options.schedules = {"plan.yaml"};
+  options.piped_schedules[options.schedules.front()] = std::move(text);
+  return options;
 }
 
 CommandLine parse_command_line(int argc, const char* const* argv, const Verb* verbs, size_t count) {

@@ -57,7 +57,9 @@ struct Options {
   std::string iteration = "median";
   std::string machine;            // compile, explain, tune: the file of the machine that predictions are for
   bool measures_machine = false;  // profile: the machine, not a model
-  int machine_ranks = 0;          // profile: of the machine; 0: a rank a core
+  int machine_ranks = 0;          // profile, plan: of the machine; 0: a rank a core, all that it has
+  bool is_planned = false;        // compile: by the schedule that `plan` writes for the machine
+  std::string level = "shard";    // plan, compile: what is chosen
   std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the machine's
   std::string problems;                                  // solve
   std::vector<std::string> cases;
@@ -77,6 +79,9 @@ struct Options {
   double budget = 0;    // seconds; 0: as long as it takes
   bool is_all = false;  // what the cost model would leave out too
 };
+
+/// The same with a schedule of that text, which messages call by the name of --schedule, or plan.yaml.
+Options with_schedule(Options options, std::string text);
 
 /// A verb of the command line: which flags it takes, and what it does.
 struct Verb {

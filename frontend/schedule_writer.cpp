@@ -182,9 +182,12 @@ std::string pin_text(const KernelPin& pin) {
 }
 
 std::optional<std::string> with_transforms(const std::string& file, const std::string& text,
-                                           const std::vector<TransformStep>& steps, Diags& diags) {
+                                           const std::vector<TransformStep>& steps, Diags& diags,
+                                           const std::vector<std::string>& comments) {
   std::vector<std::string> items;
   for (const TransformStep& step : steps) items.push_back(transform_text(step));
+  for (size_t i = 0; i < items.size() && i < comments.size(); ++i)
+    if (!comments[i].empty()) items[i] += "  # " + comments[i];
   return with_items(file, text, {"transform", true}, items, diags);
 }
 
@@ -229,14 +232,18 @@ std::optional<std::string> with_shard(const std::string& file, const std::string
   return with_items(file, text, {"shard", false}, with_comments(std::move(items), comments), diags);
 }
 
+std::string with_line(const std::string& text, const std::string& line) {
+  std::vector<std::string> lines = lines_of(text);
+  const auto first =
+      std::find_if(lines.begin(), lines.end(), [](const auto& known) { return known.starts_with("weft:"); });
+  lines.insert(first == lines.end() ? first : first + 1, line);
+  return join(lines, "\n") + "\n";
+}
+
 std::string with_mesh(const std::string& text, const Mesh& mesh) {
   std::vector<std::string> axes;
   for (const MeshAxis& axis : mesh) axes.push_back(format("{}: {}", axis.name, axis.size));
-  std::vector<std::string> lines = lines_of(text);
-  const auto first =
-      std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.starts_with("weft:"); });
-  lines.insert(first == lines.end() ? first : first + 1, format("mesh: {{}}", join(axes, ", ")));
-  return join(lines, "\n") + "\n";
+  return with_line(text, format("mesh: {{}}", join(axes, ", ")));
 }
 
 }  // namespace weftc

@@ -14,9 +14,10 @@ std::string transform_text(const TransformStep& step);
 
 /// The text of a schedule with `steps` behind those of its `transform:` list; comments and all else stay as they are,
 /// but for a byte order mark, so that more can be written before it. Nothing after reporting: the schedule must be in
-/// block style, a line a key and a step.
+/// block style, a line a key and a step. `comments`: by step, "" for none.
 std::optional<std::string> with_transforms(const std::string& file, const std::string& text,
-                                           const std::vector<TransformStep>& steps, Diags& diags);
+                                           const std::vector<TransformStep>& steps, Diags& diags,
+                                           const std::vector<std::string>& comments = {});
 
 /// One kernel as an entry of the mapping `kernels:`: `"fc": {strategy: tiled-product, tile: [64, 64]}`.
 std::string pin_text(const KernelPin& pin);
@@ -31,7 +32,9 @@ std::string shard_text(const ShardEntry& entry);
 std::optional<std::string> with_shard(const std::string& file, const std::string& text,
                                       const std::vector<ShardEntry>& entries, Diags& diags,
                                       const std::vector<std::string>& comments = {});
-/// `mesh: {dp: 2, tp: 4}` behind the line `weft: 1`, for a schedule that has none.
+/// A key and its value on one line, behind the line `weft: 1`, for a schedule that does not have the key.
+std::string with_line(const std::string& text, const std::string& line);
+/// The line `mesh: {dp: 2, tp: 4}` there.
 std::string with_mesh(const std::string& text, const Mesh& mesh);
 
 }  // namespace weftc

@@ -10,6 +10,7 @@
 #include "cli/compile.h"
 #include "cli/process.h"
 #include "cli/profile_use.h"
+#include "cli/transform_trials.h"
 #include "cli/tune/budget.h"
 #include "cli/tune/kernel_choice.h"
 #include "cli/tune/kernel_trials.h"
@@ -18,7 +19,6 @@
 #include "cli/tune/tune_table.h"
 #include "frontend/schedule_writer.h"
 #include "ir/base/contains.h"
-#include "passes/transform/transform_candidates.h"
 
 namespace weftc {
 
@@ -109,11 +109,9 @@ std::optional<std::string> Tuner::text_with(const Choice& choice, Diags& diags) 
 }
 
 std::unique_ptr<Compilation> Tuner::lay_out(const std::vector<TransformStep>& steps, Diags& diags) const {
-  Options until = options_;
-  until.stop_after = "apply-transforms";
-  until.quiet = true;
-  if (!steps.empty()) until.schedules = {programs_.schedule_file({steps, {}, {}}, diags)};
-  return diags.ok() ? compile_graph(until, diags) : nullptr;
+  if (steps.empty()) return compile_transforms(options_, diags);
+  const std::optional<std::string> text = text_with({steps, {}, {}}, diags);
+  return text ? compile_transforms(with_schedule(options_, *text), diags) : nullptr;
 }
 
 bool Tuner::choose_collectives(Diags& diags) {
@@ -136,18 +134,11 @@ bool Tuner::choose_collectives(Diags& diags) {
 
 /// All legal transforms of a collective behind what is chosen, those first that the cost model puts first.
 std::vector<Trial> Tuner::trials_of(const std::string& collective, const Module& module) {
-  const auto after_chosen = [&](const std::vector<TransformStep>& steps) {
-    std::vector<TransformStep> all = chosen_.steps;
-    all.insert(all.end(), steps.begin(), steps.end());
-    return all;
-  };
-  const IsLegal is_legal = [&](const std::vector<TransformStep>& steps) {
-    Diags refused;
-    return lay_out(after_chosen(steps), refused) != nullptr;
-  };
+  const TextWithSteps text = [&](const auto& steps, Diags& diags) { return text_with({steps, {}, {}}, diags); };
   std::vector<Trial> trials;
-  for (const Candidate& candidate : transform_candidates(module, collective, options_.chunks, is_legal))
-    trials.push_back({candidate.what, {after_chosen(candidate.steps), {}, {}}});
+  for (const Candidate& candidate :
+       legal_transforms(options_, module, collective, options_.chunks, chosen_.steps, text))
+    trials.push_back({candidate.what, {candidate.steps, {}, {}}});
   return trials;
 }
 

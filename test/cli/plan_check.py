@@ -1,6 +1,7 @@
 # test: slow
 """`weft plan`: schedules from nothing are read, kept in part, compiled, and compute what one rank computes."""
 
+import json
 import re
 import resource
 import sys
@@ -89,6 +90,69 @@ def check_size():
     harness.check("size/few lines", len(text.splitlines()) <= 15, text)
 
 
+def check_stages():
+    """Where ranks reach each other slowly a training is a pipeline: what stages hand on is less than all gradients are."""
+    slow = FOLDER / "slow.yaml"
+    slow.write_text(HOST.format(ranks=2, capacity="8GB").replace("bandwidth: 1GB/s, latency: 5us", "bandwidth: 200MB/s, latency: 50us"))
+    model, kept, file = (FOLDER / f"staged{end}" for end in (".onnx", ".kept.yaml", ".yaml"))
+    status, _, err = harness.run([sys.executable, harness.ROOT / "samples" / "llama" / "make.py", model, "--width", "128", "--hidden", "320"])
+    harness.check("stages/model", status == 0, err[-300:])
+    kept.write_text(TRAIN.replace("batch: 8, seq: 32", "batch: 16, seq: 16"))
+    status, _, err = harness.weft("plan", model, "--machine", slow, "--train", kept, "--level", "pipeline", "-o", file)
+    if not harness.check("stages/are planned", status == 0, f"exit {status}: {err[-400:]}"):
+        return
+    harness.check("stages/where links are slow", re.search(r"^pipeline: {stages: 2, .*order: search, backward: split}  # saves", file.read_text(), re.M), err[-900:])
+    harness.check("stages/others are listed", "2 stages, 4 micro-batches, 1f1b" in err and "all ranks alike" in err, err[-900:])
+    status, out, err = harness.weft("verify", model, "--schedule", file)
+    harness.check("stages/compute what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
+
+
+def check_stages_for_memory():
+    """Where no rank has the memory for all layers, stages may have; else the least that any schedule takes is said."""
+    model = harness.make_gpt2(FOLDER / "small.onnx", "--layers", "2", "--width", "64", "--heads", "4", "--vocab", "128", "--context", "32")
+    flags = ("--dim", "batch=16", "--dim", "seq=32", "--level", "pipeline")
+    status, out, err = harness.weft("plan", model, "--machine", machine(2, "900KB"), *flags)
+    harness.check("memory/stages", status == 0 and "pipeline: {stages: 2, " in out and "without stages a rank's memory is too small" in out, out + err[-900:])
+    harness.check("memory/what takes too much", re.search(r"dp 2 +too little memory", err), err[-900:])
+    status, _, err = harness.weft("plan", model, "--machine", machine(2, "400KB"), *flags)
+    harness.check("memory/none", status == 1 and "schedules can run on ranks of 390.6 KiB [plan-none]" in err and "820.8 KiB" in err, err[-900:])
+
+
+def check_transforms():
+    """A collective that can hide behind what is computed beside it."""
+    model = harness.make_gpt2(FOLDER / "hidden.onnx", "--layers", "2", "--width", "256", "--heads", "8", "--vocab", "512", "--context", "128")
+    file, sizes = FOLDER / "transformed.yaml", ("--dim", "batch=1", "--dim", "seq=128")
+    status, _, err = harness.weft("plan", model, "--machine", machine(2), "--level", "transforms", "-o", file, *sizes)
+    if not harness.check("transforms/are planned", status == 0, f"exit {status}: {err[-400:]}"):
+        return
+    harness.check("transforms/overlap", re.search(r"^  - overlap: {ops: .*}  # saves", file.read_text(), re.M) and ", transformed" in err, file.read_text() + err[-900:])
+    status, out, err = harness.weft("verify", model, "--schedule", file, *sizes)
+    harness.check("transforms/compute what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
+
+
+def check_kept_layouts():
+    """What the user has chosen stays, and the rest is chosen around it."""
+    kept = FOLDER / "kept_mesh.yaml"
+    kept.write_text('weft: 1\nmesh: {a: 2, b: 2}\nshard:\n  "fc_weight": {b: 1}  # mine\n')
+    file, text = plan("kept", MLP, machine(4), "--keep", kept)
+    if file is None:
+        return
+    harness.check("kept/stays", text.startswith(kept.read_text()) and text.count("mesh:") == 1 and text.count('"fc_weight"') == 1, text)
+    status, out, err = harness.weft("verify", MLP, "--schedule", file)
+    harness.check("kept/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
+
+
+def check_auto():
+    program = FOLDER / "auto"
+    status, _, err = harness.weft("compile", MLP, "--auto", "--machine", machine(2), "-o", program)
+    if harness.check("auto/compiles", status == 0 and "of the best" in err, f"exit {status}: {err[-400:]}"):
+        status, out, _ = harness.run([program, "--info"])
+        harness.check("auto/for the ranks of the machine", status == 0 and json.loads(out)["ranks"] == 2, out[:300])
+    for name, flags in {"no machine": ("--auto",), "level alone": ("--level", "pipeline")}.items():
+        status, _, err = harness.weft("compile", MLP, "-o", program, *flags)
+        harness.check(f"auto/{name}", status == 2 and "--auto" in err, f"exit {status}: {err[-300:]}")
+
+
 def refused(name, code, *says, kept="weft: 1\n", flags=()):
     file = FOLDER / "kept.yaml"
     file.write_text(kept)
@@ -98,9 +162,14 @@ def refused(name, code, *says, kept="weft: 1\n", flags=()):
 
 def check_refusals():
     on = ("--machine", machine(4))
-    refused("ranks", 1, "--ranks 5: the machine has 4 [plan-ranks]", flags=(*on, "--ranks", "5"))
-    refused("memory", 1, "[plan-memory]", "4 ranks of", flags=("--machine", machine(4, "1KiB")))
-    refused("mesh", 3, "a plan chooses 'mesh': leave it out [plan-kept-unsupported]", kept="weft: 1\nmesh: {tp: 2}\n", flags=on)
+    refused("ranks", 1, "a plan for 5 ranks: the machine has 4 [plan-ranks]", flags=(*on, "--ranks", "5"))
+    refused("ranks of a mesh", 1, "the mesh has 2 ranks, --ranks says 4 [plan-ranks-of-mesh]", kept="weft: 1\nmesh: {tp: 2}\n", flags=(*on, "--ranks", "4"))
+    refused("layouts without a mesh", 1, "kept.yaml:3", kept='weft: 1\nshard:\n  "fc_weight": {tp: 1}\n', flags=on)
+    refused("layouts that contradict", 1, "[shard-twice]", kept='weft: 1\nmesh: {tp: 4}\nshard:\n  "fc_weight": {tp: 1}\n  "fc_*": {tp: 0}\n', flags=on)
+    refused("memory", 1, "[plan-memory]", "4 ranks of", "at least, most for '", flags=("--machine", machine(4, "1KiB")))
+    refused("mesh of stages", 3, "a plan chooses 'mesh': leave it out [plan-kept-unsupported]", kept="weft: 1\nmesh: {tp: 2}\n", flags=(*on, "--level", "pipeline"))
+    refused("transforms", 3, "a plan chooses 'transform'", kept="weft: 1\nmesh: {tp: 2}\ntransform:\n  - split: {op: x, dim: 0, into: [a, b]}\n", flags=on)
+    refused("level", 2, "--level", flags=(*on, "--level", "best"))
     refused("no machine", 2, "--machine")
     status, _, err = harness.weft("plan", MLP, "--keep", FOLDER / "absent.yaml", *on)
     harness.check("refused/no such file", status == 1 and "[plan-kept-unreadable]" in err, f"exit {status}: {err[-300:]}")
@@ -113,4 +182,9 @@ if __name__ == "__main__":
     check_inference()
     check_training()
     check_size()
+    check_stages()
+    check_stages_for_memory()
+    check_transforms()
+    check_kept_layouts()
+    check_auto()
     check_refusals()

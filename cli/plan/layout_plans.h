@@ -1,0 +1,44 @@
+// The layouts of a model for so many ranks of a machine, as schedules: names of axes, comments.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/compilation.h"
+#include "cli/options.h"
+#include "passes/sharding/plan_sharding.h"
+
+namespace weftc {
+
+/// What layouts are planned for.
+struct PlanRequest {
+  std::string kept;        // the text of the schedule that stays
+  const Machine& machine;  // its memory is that of a rank; 0: not known
+  int ranks = 1;
+  std::optional<Mesh> mesh = {};  // of that schedule
+};
+
+/// Plans of all meshes that the ranks can form, the best first. Their axes have names, `dp` where they slice samples
+/// and `tp` else, unless the user has named them.
+struct LayoutPlans {
+  std::vector<ShardingPlan> plans;
+  MemoryNeed least = {};  // where the memory suffices for none
+};
+/// Nothing after reporting.
+std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanRequest& request, Diags& diags);
+
+/// The kept schedule with the mesh, if it has none, and the entries of a plan, each with what it saves.
+std::optional<std::string> schedule_of(const PlanRequest& request, const ShardingPlan& plan, Diags& diags);
+
+/// "dp 2 x tp 4".
+std::string axes_text(const Mesh& mesh);
+/// The same, and that there are no entries where there are none.
+std::string mesh_text(const ShardingPlan& plan);
+/// The plans with the margin of each to the first; of some meshes only what they take at least.
+std::string layout_table(const std::vector<ShardingPlan>& plans);
+
+/// Seconds for people: "1.20 ms".
+std::string seconds_text(double seconds);
+
+}  // namespace weftc

@@ -1,0 +1,180 @@
+// `weft plan`: a schedule from nothing. Layouts are searched for each mesh that the ranks can form, then stages, then
+// transforms of collectives; what is written is a schedule like any other, which a person can read, change and commit.
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <limits>
+
+#include "cli/commands.h"
+#include "cli/machine_use.h"
+#include "cli/plan/layout_plans.h"
+#include "cli/plan/stage_plans.h"
+#include "cli/plan/transform_plans.h"
+#include "cli/process.h"
+#include "frontend/schedule_reader.h"
+
+namespace weftc {
+
+namespace {
+
+// Of the layouts, whose times are sums over ops, so many are compiled to the end where that says more.
+constexpr size_t kMostLayouts = 3;
+
+/// "weft: 1", or the text of the schedule that is kept.
+std::optional<std::string> kept_text(const Options& options, Diags& diags) {
+  if (options.schedules.empty()) return "weft: 1\n";
+  const auto piped = options.piped_schedules.find(options.schedules.front());
+  if (piped != options.piped_schedules.end()) return piped->second;
+  std::optional<std::string> text = read_file(options.schedules.front());
+  if (!text)
+    diags.error("plan-kept-unreadable", Loc::in_file(options.schedules.front()), "the schedule cannot be read");
+  return text;
+}
+
+/// What a plan needs of the schedule that is kept: of where things run it says a mesh and layouts at most, and with
+/// stages not even these.
+bool check_kept(const Schedule& schedule, const Options& options, Diags& diags) {
+  const auto refuse = [&](bool has, const char* key) {
+    if (has)
+      diags.error("plan-kept-unsupported", Loc::in_file(schedule.file), "a plan chooses '{}': leave it out", key);
+  };
+  const bool has_stages = options.level == "pipeline";
+  refuse(has_stages && !schedule.mesh.empty(), "mesh");
+  refuse(has_stages && !schedule.shard.empty(), "shard");
+  refuse(!schedule.places.empty(), "places");
+  refuse(schedule.pipeline.has_value(), "pipeline");
+  refuse(!schedule.transforms.empty(), "transform");
+  return diags.ok();
+}
+
+int size_of(const Mesh& mesh) {
+  int size = 1;
+  for (const MeshAxis& axis : mesh) size *= axis.size;
+  return size;
+}
+
+/// How many ranks the plan is for; nothing after reporting that the machine has fewer, or the kept mesh others.
+std::optional<int> ranks_of(const Machine& machine, const Options& options, const Mesh& mesh, Diags& diags) {
+  const int of_mesh = mesh.empty() ? 0 : size_of(mesh), asked = options.machine_ranks;
+  const int ranks = asked > 0 ? asked : of_mesh > 0 ? of_mesh : machine.ranks;
+  if (ranks > machine.ranks)
+    diags.error("plan-ranks", Loc::in_file(options.machine), "a plan for {} ranks: the machine has {}", ranks,
+                machine.ranks);
+  else if (of_mesh > 0 && of_mesh != ranks)
+    diags.error("plan-ranks-of-mesh", Loc::in_file(options.schedules.front()), "the mesh has {} ranks, --ranks says {}",
+                of_mesh, ranks);
+  else
+    return ranks;
+  return {};
+}
+
+/// The layouts that take least, as the whole compiler predicts them.
+std::vector<PredictedSchedule> predict_layouts(const Options& options, const PlanRequest& request,
+                                               const std::vector<ShardingPlan>& plans, Diags& diags) {
+  std::vector<PredictedSchedule> predicted;
+  for (const ShardingPlan& plan : plans) {
+    if (plan.is_bound || predicted.size() == kMostLayouts) continue;
+    const std::optional<std::string> text = schedule_of(request, plan, diags);
+    if (text) predicted.push_back(predict_aloud(options, mesh_text(plan), *text));
+  }
+  return predicted;
+}
+
+const PredictedSchedule& best_of(const std::vector<PredictedSchedule>& schedules) {
+  return *std::ranges::min_element(schedules, [](const auto& a, const auto& b) { return a.is_better_than(b); });
+}
+
+/// What is planned for: the user's schedule, as text and as it is read.
+struct Planned {
+  PlanRequest request;
+  Schedule kept;
+};
+
+void report_memory(const Options& options, const PlanRequest& request, const MemoryNeed& least, Diags& diags) {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> parts;
+  for (const MemoryNeed::Part& part : least.parts)
+    if (parts.size() < kShown) parts.push_back(format("'{}' ({})", printable(part.name), bytes_text(part.bytes)));
+  diags.error("plan-memory", Loc::in_file(options.model),
+              "no layouts were found with which {} ranks of {} suffice; each needs {} at least, most for {}",
+              request.ranks, bytes_text(request.machine.memory), bytes_text(least.bytes), join(parts, ", "));
+}
+
+/// Levels above the layouts: stages where they are asked for, and transforms of the best schedule.
+std::optional<std::string> plan_above_layouts(const Options& options, const Planned& planned,
+                                              const LayoutPlans& layouts, Diags& diags) {
+  std::vector<PredictedSchedule> found = predict_layouts(options, planned.request, layouts.plans, diags);
+  if (options.level == "pipeline") {
+    const bool has_best = !found.empty() && best_of(found).refused.empty();
+    const double best = has_best ? best_of(found).seconds : std::numeric_limits<double>::infinity();
+    std::ranges::move(plan_stages(options, planned.request, planned.kept.train.has_value(), best),
+                      std::back_inserter(found));
+  }
+  if (found.empty()) {
+    report_memory(options, planned.request, layouts.least, diags);
+    return {};
+  }
+  if (!best_of(found).refused.empty()) {
+    std::fprintf(stderr, "%s", schedule_table(found).c_str());
+    diags.error("plan-none", Loc::in_file(options.model), "none of {} schedules can run on ranks of {}", found.size(),
+                bytes_text(planned.request.machine.memory));
+    return {};
+  }
+  PredictedSchedule transformed = plan_transforms(options, best_of(found));
+  if (transformed.is_better_than(best_of(found))) found.push_back(std::move(transformed));
+  std::fprintf(stderr, "%s", schedule_table(found).c_str());
+  return best_of(found).text;
+}
+
+/// The best layouts alone.
+std::optional<std::string> plan_of_layouts(const Options& options, const Planned& planned, const LayoutPlans& layouts,
+                                           Diags& diags) {
+  if (layouts.plans.empty()) {
+    report_memory(options, planned.request, layouts.least, diags);
+    return {};
+  }
+  std::fprintf(stderr, "%s", layout_table(layouts.plans).c_str());
+  return schedule_of(planned.request, layouts.plans.front(), diags);
+}
+
+/// The best schedule for --machine and --ranks as YAML, behind a table of the others on standard error; what --schedule
+/// (--keep) says stays in it. Nothing after reporting.
+std::optional<std::string> planned_schedule(const Options& options, Diags& diags) {
+  const std::optional<Machine> machine = machine_for(options, diags);
+  const std::optional<std::string> text = machine ? kept_text(options, diags) : std::nullopt;
+  if (!text) return {};
+  const std::string file = options.schedules.empty() ? "plan.yaml" : options.schedules.front();
+  std::optional<Schedule> kept = read_schedule_text(file, *text, diags);
+  if (!kept || !check_kept(*kept, options, diags)) return {};
+  const std::optional<int> ranks = ranks_of(*machine, options, kept->mesh, diags);
+  if (!ranks) return {};
+  Planned planned{{*text, *machine, *ranks}, std::move(*kept)};
+  if (!planned.kept.mesh.empty()) planned.request.mesh = planned.kept.mesh;
+  const std::optional<LayoutPlans> layouts = plan_layouts(options, planned.request, diags);
+  if (!layouts) return {};
+  return (options.level == "shard" ? plan_of_layouts : plan_above_layouts)(options, planned, *layouts, diags);
+}
+
+}  // namespace
+
+int run_plan(const Options& options) {
+  Diags diags;
+  if (!options.output.empty() && !check_output(options, diags)) return finish(diags);
+  const std::optional<std::string> text = planned_schedule(options, diags);
+  if (!text) return finish(diags);
+  if (options.output.empty())
+    std::printf("%s", text->c_str());
+  else if (const std::string why = write_file(options.output, *text); !why.empty())
+    diags.error("plan-unwritable", Loc::in_file(options.output), "the schedule cannot be written: {}", why);
+  return finish(diags);
+}
+
+int run_compile_or_plan(const Options& options) {
+  if (!options.is_planned) return run_compile(options);
+  Diags diags;
+  const std::optional<std::string> text =
+      check_output(options, diags) ? planned_schedule(options, diags) : std::nullopt;
+  return text ? run_compile(with_schedule(options, *text)) : finish(diags);
+}
+
+}  // namespace weftc

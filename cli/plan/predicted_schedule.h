@@ -1,0 +1,31 @@
+// A schedule and what the whole compiler predicts of it: behind fusion and overlap, on all ranks of a machine, with the
+// memory that its Plan has.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+
+namespace weftc {
+
+struct PredictedSchedule {
+  std::string what;     // "tp 2; 4 stages, 8 micro-batches, 1f1b"
+  std::string text;     // YAML
+  double seconds = 0;   // of an invocation
+  int64_t memory = 0;   // bytes of the fullest rank
+  std::string refused;  // why there is no such program, or "": "[pipeline-rows]", "too little memory"
+
+  bool is_better_than(const PredictedSchedule& other) const {
+    return refused.empty() && (!other.refused.empty() || seconds < other.seconds);
+  }
+};
+
+/// Compiles a schedule from its text up to the proved Plan, and predicts its timeline.
+PredictedSchedule predict(const Options& options, std::string what, std::string text);
+/// The same with a line of progress.
+PredictedSchedule predict_aloud(const Options& options, std::string what, std::string text);
+
+/// The schedules, the fastest first, with the margin of each to it.
+std::string schedule_table(std::vector<PredictedSchedule> schedules);
+
+}  // namespace weftc

@@ -1,0 +1,11 @@
+// Transforms for the collectives of a schedule by the cost model alone: nothing is run, unlike `weft tune`.
+#pragma once
+#include "cli/plan/predicted_schedule.h"
+
+namespace weftc {
+
+/// The schedule with those split, reorder, fuse and overlap steps that are predicted to take least, one collective
+/// after another; itself where none is faster.
+PredictedSchedule plan_transforms(const Options& options, const PredictedSchedule& base);
+
+}  // namespace weftc

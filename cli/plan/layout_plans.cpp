@@ -110,7 +110,7 @@ std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanReques
   const std::unique_ptr<Compilation> c = compile_until_layouts(options, request, diags);
   if (!c) return {};
   PlanLimits limits;
-  limits.ranks = request.ranks, limits.mesh = request.mesh;
+  limits.ranks = request.ranks, limits.mesh = request.mesh, limits.explained = request.explained;
   // Entries that are kept are as right as those of any schedule.
   if (!c->schedule.shard.empty()) try_layouts(c->module, {c->schedule, c->target, diags});
   if (!diags.ok()) return {};

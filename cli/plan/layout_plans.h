@@ -17,6 +17,7 @@ struct PlanRequest {
   const Machine& machine;  // its memory is that of a rank; 0: not known
   int ranks = 1;
   std::optional<Mesh> mesh = {};  // of that schedule
+  size_t explained = 1;           // of so many plans it is said what their entries save
 };
 
 /// Plans of all meshes that the ranks can form, the best first. Their axes have names, `dp` where they slice samples

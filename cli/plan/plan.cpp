@@ -150,6 +150,7 @@ std::optional<std::string> planned_schedule(const Options& options, Diags& diags
   if (!ranks) return {};
   Planned planned{{*text, *machine, *ranks}, std::move(*kept)};
   if (!planned.kept.mesh.empty()) planned.request.mesh = planned.kept.mesh;
+  if (options.level != "shard") planned.request.explained = kMostLayouts;
   const std::optional<LayoutPlans> layouts = plan_layouts(options, planned.request, diags);
   if (!layouts) return {};
   return (options.level == "shard" ? plan_of_layouts : plan_above_layouts)(options, planned, *layouts, diags);

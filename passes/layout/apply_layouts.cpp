@@ -481,8 +481,8 @@ void match_state_outputs(Module& module) {
 }
 
 /// Lays out the top graph; `found` gets the layouts in which readers find values, if it is asked for.
-void lay_out(Module& module, const Env& env, std::vector<Layout>* found) {
-  const LayoutRequests requests = bind_requests(module, env.schedule, env.diags);
+void lay_out(Module& module, const Env& env, KnownSelections* known, std::vector<Layout>* found) {
+  const LayoutRequests requests = bind_requests(module, env.schedule, env.diags, known);
   if (!env.diags.ok()) return;
   split_rows(module, requests);
   const size_t values = module.graph.value_capacity();
@@ -498,12 +498,12 @@ void lay_out(Module& module, const Env& env, std::vector<Layout>* found) {
 
 }  // namespace
 
-void apply_layouts(Module& module, const Env& env) { lay_out(module, env, nullptr); }
+void apply_layouts(Module& module, const Env& env) { lay_out(module, env, nullptr, nullptr); }
 
-LayoutTrial try_layouts(Module& module, const Env& env) {
+LayoutTrial try_layouts(Module& module, const Env& env, KnownSelections* known) {
   LayoutTrial trial{module.graph, {}};
   const std::vector<std::string> remarks = module.remarks;
-  lay_out(module, env, &trial.found);
+  lay_out(module, env, known, &trial.found);
   std::swap(module.graph, trial.graph);
   module.remarks = remarks;
   return trial;

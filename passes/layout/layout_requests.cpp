@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "ir/base/contains.h"
-#include "passes/select.h"
 
 namespace weftc {
 
@@ -169,41 +168,72 @@ void check_weights(const Graph& graph, const SelectableNames& names, const Selec
   }
 }
 
-/// Binds the entries in one graph and its regions; those that match are marked in `matched`.
-LayoutRequests bind_graph(const Module& module, const Graph& graph, const Schedule& schedule,
-                          std::vector<bool>& matched, Diags& diags) {
-  LayoutRequests requests;
-  const SelectableNames names(module, graph, schedule.aliases);
-  for (size_t e = 0; e < schedule.shard.size(); ++e) {
-    const Selector& target = schedule.shard[e].target;
-    for (const Bindings& bindings : names.bindings({target})) {
-      const int errors = diags.errors();
-      if (target.kind == Selector::Kind::Weight) check_weights(graph, names, target, bindings, diags);
-      if (diags.errors() != errors) matched[e] = true;
-      if (diags.errors() != errors) continue;
-      for (ValueId value : names.select_values(target, bindings)) {
-        bind(graph, schedule.shard[e], value, requests, diags);
-        matched[e] = true;
-      }
-    }
+/// The values that a selector means, each as often as bindings mean it. Nothing after reporting.
+std::vector<ValueId> selected(const Graph& graph, const SelectableNames& names, const Selector& target, Diags& diags) {
+  std::vector<ValueId> values;
+  for (const Bindings& bindings : names.bindings({target})) {
+    const int errors = diags.errors();
+    if (target.kind == Selector::Kind::Weight) check_weights(graph, names, target, bindings, diags);
+    if (diags.errors() != errors) continue;
+    for (const ValueId value : names.select_values(target, bindings)) values.push_back(value);
   }
-  bind_again(graph, requests);
-  bind_copies(module, graph, requests);
-  for (OpId id : graph.order())
-    for (const Graph& region : graph.op(id).regions)
-      requests.regions[id].push_back(bind_graph(module, region, schedule, matched, diags));
-  return requests;
+  return values;
 }
+
+/// Binds the entries in one graph and its regions; those that match are marked in `matched`.
+class Binder {
+ public:
+  Binder(const Module& module, const Schedule& schedule, std::vector<bool>& matched, Diags& diags)
+      : module_(module), schedule_(schedule), matched_(matched), diags_(diags) {}
+
+  LayoutRequests top(KnownSelections& known) {
+    return bind_graph(module_.graph, [&](const Selector& target) {
+      const auto [at, is_new] = known.values.emplace(shown_selector(target), std::vector<ValueId>{});
+      if (is_new) at->second = selected(module_.graph, known.names, target, diags_);
+      return at->second;
+    });
+  }
+
+ private:
+  template <class Select>
+  LayoutRequests bind_graph(const Graph& graph, const Select& select) {
+    LayoutRequests requests;
+    for (size_t e = 0; e < schedule_.shard.size(); ++e) {
+      const int errors = diags_.errors();
+      const std::vector<ValueId> values = select(schedule_.shard[e].target);
+      if (diags_.errors() != errors || !values.empty()) matched_[e] = true;
+      for (const ValueId value : values) bind(graph, schedule_.shard[e], value, requests, diags_);
+    }
+    bind_again(graph, requests);
+    bind_copies(module_, graph, requests);
+    for (OpId id : graph.order())
+      for (const Graph& region : graph.op(id).regions) requests.regions[id].push_back(bind_region(region));
+    return requests;
+  }
+
+  LayoutRequests bind_region(const Graph& graph) {
+    const SelectableNames names(module_, graph, schedule_.aliases);
+    return bind_graph(graph, [&](const Selector& target) { return selected(graph, names, target, diags_); });
+  }
+
+  const Module& module_;
+  const Schedule& schedule_;
+  std::vector<bool>& matched_;
+  Diags& diags_;
+};
 
 }  // namespace
 
-LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags) {
+LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags, KnownSelections* known) {
+  if (!known) {
+    const SelectableNames names(module, module.graph, schedule.aliases);
+    KnownSelections own{names};
+    return bind_requests(module, schedule, diags, &own);
+  }
   std::vector<bool> matched(schedule.shard.size());
-  LayoutRequests requests = bind_graph(module, module.graph, schedule, matched, diags);
-  if (!contains(matched, false)) return requests;
-  const SelectableNames names(module, module.graph, schedule.aliases);
+  LayoutRequests requests = Binder(module, schedule, matched, diags).top(*known);
   for (size_t e = 0; e < schedule.shard.size(); ++e)
-    if (!matched[e]) names.report_unmatched(schedule.shard[e].target, diags);
+    if (!matched[e]) known->names.report_unmatched(schedule.shard[e].target, diags);
   return requests;
 }
 

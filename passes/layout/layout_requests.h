@@ -6,6 +6,7 @@
 
 #include "ir/module.h"
 #include "ir/schedule.h"
+#include "passes/select.h"
 
 namespace weftc {
 
@@ -23,9 +24,15 @@ struct LayoutRequests {
   std::map<OriginId, std::pair<Dims, LayoutRequest>> nodes;
   std::map<OpId, std::vector<LayoutRequests>> regions;
 };
+/// What selectors of `shard` mean in the top graph, for who binds the same entries time and again.
+struct KnownSelections {
+  const SelectableNames& names;  // of the module
+  std::map<std::string, std::vector<ValueId>> values = {};
+};
 /// Resolves the selectors of `shard` in all graphs of the module. Reports values that are asked for twice and entries
-/// that match nowhere.
-LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags);
+/// that match nowhere. `known`, if there is one, is read and added to.
+LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags,
+                             KnownSelections* known = nullptr);
 
 /// `arriving` with the request met: axes it does not name stay (P becomes R), slices it makes lie inside those already
 /// there (L2). Nothing after reporting.

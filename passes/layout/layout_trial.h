@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "passes/layout/layout_requests.h"
 #include "passes/pass.h"
 
 namespace weftc {
@@ -11,7 +12,7 @@ struct LayoutTrial {
   std::vector<Layout> found;  // by value of the module's graph: in which layout readers find it; empty after an error
 };
 
-/// The module stays as it is.
-LayoutTrial try_layouts(Module& module, const Env& env);
+/// The module stays as it is. `known`: of a series of trials.
+LayoutTrial try_layouts(Module& module, const Env& env, KnownSelections* known = nullptr);
 
 }  // namespace weftc

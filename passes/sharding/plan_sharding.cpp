@@ -85,6 +85,11 @@ class Planner {
     return best;
   }
 
+  void add_savings(ShardingPlan& plan) {
+    take(plan.mesh);
+    search().add_savings(plan.entries);
+  }
+
   MemoryNeed least_memory(const Mesh& mesh) {
     take(mesh);
     return problem(false, machine_.memory).least_memory();
@@ -132,14 +137,16 @@ class Planner {
   }
 
   std::optional<ShardingPlan> with_entries(ChosenLayouts layouts) {
-    const ExchangeSeconds exchange = seconds_on(schedule_.mesh);
-    EntrySearch search(module_, schedule_, kept_, target_, [&](const Graph& graph) {
-      return laid_out_cost(module_, graph, machine_.ceilings, exchange) + lacking(graph);
-    });
     ShardingPlan made;
     made.mesh = schedule_.mesh;
-    made.entries = search.find(std::move(layouts)).entries;
+    made.entries = search().find(std::move(layouts)).entries;
     return finish(std::move(made));
+  }
+
+  EntrySearch search() {
+    return {module_, schedule_, kept_, target_, [this, exchange = seconds_on(schedule_.mesh)](const Graph& graph) {
+              return laid_out_cost(module_, graph, machine_.ceilings, exchange) + lacking(graph);
+            }};
   }
 
   /// Bytes that a graph takes and a rank does not have, as a cost: more than any time, so that no entry is dropped that
@@ -223,8 +230,9 @@ std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule
   if (std::optional<ShardingPlan> alike = planner.without_entries(all.front());
       alike && !has_alike && (machine.memory == 0 || alike->peak <= machine.memory))
     add(std::move(alike));
-  module.places.front().mesh = before;
   std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  for (size_t p = 0; p < std::min(plans.size(), limits.explained); ++p) planner.add_savings(plans[p]);
+  module.places.front().mesh = before;
   return plans;
 }
 

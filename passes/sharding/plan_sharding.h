@@ -14,6 +14,7 @@ struct PlanLimits {
   std::optional<Mesh> mesh;  // of the user; none: all that the ranks can form
   double work = 1e9;         // of a search that proves nothing (SearchBudget)
   double near = 1.05;        // a mesh whose bound is so many times what another one takes gets no entries
+  size_t explained = 1;      // of so many plans it is said what their entries save
   size_t most_ops = 3000;    // of larger graphs the same op of all layers is one choice
 };
 
@@ -31,9 +32,9 @@ struct ShardingPlan {
 /// Meshes of at most two axes whose sizes multiply to the number of ranks.
 std::vector<Mesh> meshes_of(int ranks);
 
-/// Plans, the best first, of meshes that are not near it the bound alone; that of ranks that all do the same is among
-/// them as the mesh without entries. The module stands in front of apply-layouts with one place, whose mesh is
-/// replaced. `schedule` is that under which the module was made.
+/// Plans, the best first, whose entries say what they save; of meshes that are not near it the bound alone; that of
+/// ranks that all do the same is among them as the mesh without entries. The module stands in front of apply-layouts
+/// with one place, whose mesh is replaced. `schedule` is that under which the module was made.
 std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
                                         const Machine& machine, const PlanLimits& limits);
 

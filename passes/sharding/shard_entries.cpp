@@ -71,11 +71,11 @@ EntrySearch::EntrySearch(Module& module, Schedule schedule, const KeptLayouts& k
       classes_(module.graph),
       names_(module, module.graph) {}
 
-std::optional<LayoutTrial> EntrySearch::lay_out() const {
+std::optional<LayoutTrial> EntrySearch::lay_out() {
   Schedule schedule = schedule_;
   for (const Named& named : added_) schedule.shard.push_back(named.entry);
   Diags refused;
-  LayoutTrial trial = try_layouts(module_, {schedule, target_, refused});
+  LayoutTrial trial = try_layouts(module_, {schedule, target_, refused}, &known_);
   if (!refused.ok()) return {};
   return trial;
 }
@@ -183,25 +183,18 @@ std::optional<int64_t> EntrySearch::cost_without(size_t entry) {
   return cost_(trial->graph);
 }
 
-/// Entries without which the graph takes hardly longer, from the last one on. What the others save is known then, but
-/// of those behind the last one that went.
-std::vector<std::optional<int64_t>> EntrySearch::drop_needless() {
-  std::vector<std::optional<int64_t>> without(added_.size());
+/// Entries without which the graph takes hardly longer, from the last one on.
+void EntrySearch::drop_needless() {
   const std::optional<LayoutTrial> trial = lay_out();
-  if (!trial) return without;
+  if (!trial) return;
   int64_t cost = cost_(trial->graph);
   const int64_t hardly = cost / kHardly;
-  size_t last_gone = added_.size();
   for (size_t e = added_.size(); e-- > 0;) {
-    without[e] = cost_without(e);
-    if (!without[e] || *without[e] > cost + hardly) continue;
-    cost = *without[e];
+    const std::optional<int64_t> without = cost_without(e);
+    if (!without || *without > cost + hardly) continue;
+    cost = *without;
     added_.erase(added_.begin() + static_cast<long>(e));
-    without.erase(without.begin() + static_cast<long>(e));
-    last_gone = e;
   }
-  for (size_t e = last_gone; e < added_.size(); ++e) without[e] = cost_without(e);
-  return without;
 }
 
 PlannedEntries EntrySearch::find(ChosenLayouts wanted) {
@@ -209,17 +202,26 @@ PlannedEntries EntrySearch::find(ChosenLayouts wanted) {
   ask_for_sources();
   ask_for_uses();
   ask_for_results();
-  const std::vector<std::optional<int64_t>> all_without = drop_needless();
+  drop_needless();
   PlannedEntries planned;
   const std::optional<LayoutTrial> trial = lay_out();
   if (!trial) return planned;
   planned.cost = cost_(trial->graph);
-  for (size_t e = 0; e < added_.size(); ++e) {
-    const std::optional<int64_t>& without = all_without[e];
-    const bool is_needed = !without || (*without >= kCannotRun && planned.cost < kCannotRun);
-    planned.entries.push_back({added_[e].entry, without ? *without - planned.cost : 0, is_needed});
-  }
+  for (const Named& named : added_) planned.entries.push_back({named.entry});
   return planned;
+}
+
+void EntrySearch::add_savings(std::vector<PlannedEntry>& entries) {
+  added_.clear();
+  for (const PlannedEntry& planned : entries) added_.push_back({planned.entry, {}});
+  const std::optional<LayoutTrial> trial = lay_out();
+  if (!trial) return;
+  const int64_t cost = cost_(trial->graph);
+  for (size_t e = 0; e < entries.size(); ++e) {
+    const std::optional<int64_t> without = cost_without(e);
+    entries[e].saves = without ? *without - cost : 0;
+    entries[e].is_needed = !without || (*without >= kCannotRun && cost < kCannotRun);
+  }
 }
 
 }  // namespace weftc

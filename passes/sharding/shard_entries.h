@@ -32,7 +32,12 @@ class EntrySearch {
   /// `schedule` has the mesh and what the user keeps; entries come behind its own, about other values.
   EntrySearch(Module& module, Schedule schedule, const KeptLayouts& kept, const Target& target, Cost cost);
 
+  EntrySearch(const EntrySearch&) = delete;
+
+  /// Entries that lead to these layouts; what each saves is not known yet.
   PlannedEntries find(ChosenLayouts wanted);
+  /// What each entry of a plan saves.
+  void add_savings(std::vector<PlannedEntry>& entries);
 
  private:
   struct Named {
@@ -43,11 +48,11 @@ class EntrySearch {
   void ask_for_uses();
   void ask_for_results();
   std::optional<Layout> common_use(ValueId value) const;
-  std::vector<std::optional<int64_t>> drop_needless();
+  void drop_needless();
   using LayoutOf = std::function<Layout(ValueId)>;
   bool add(ValueId value, bool use, const LayoutOf& wanted, const LayoutOf& arriving);
   bool means(const std::string& text, std::vector<ValueId> wanted) const;
-  std::optional<LayoutTrial> lay_out() const;
+  std::optional<LayoutTrial> lay_out();
   std::optional<int64_t> cost_without(size_t entry);
 
   Module& module_;
@@ -57,6 +62,7 @@ class EntrySearch {
   const Cost cost_;
   const LayerClasses classes_;
   const SelectableNames names_;
+  KnownSelections known_{names_};
   ChosenLayouts wanted_;
   std::vector<Named> added_;
   std::set<std::pair<ValueId, bool>> asked_;

@@ -17,7 +17,7 @@ ShardingProblem::ShardingProblem(const Module& module, LayerClasses classes, con
       mesh_(module.mesh(module.graph, PlaceId(0))),
       classes_(std::move(classes)),
       kept_(kept),
-      slices_(module, graph_, kept),
+      slices_(module, graph_, classes_, kept),
       costs_(module, graph_, mesh_, ceilings, exchange) {
   WEFT_CHECK(module.places.size() == 1, "layouts are chosen within one place");
   add_ops();

@@ -1,5 +1,7 @@
 #include "passes/sharding/slice_candidates.h"
 
+#include <set>
+
 #include "ir/base/contains.h"
 #include "ir/op_def.h"
 #include "passes/layout/layout_rules.h"
@@ -34,16 +36,19 @@ bool is_settled(const Op& op) {
   return kind != Category::Source && kind != Category::Collective && kind != Category::Region;
 }
 
-SliceCandidates::SliceCandidates(const Module& module, const Graph& graph, const KeptLayouts& kept)
-    : module_(module), graph_(graph) {
+SliceCandidates::SliceCandidates(const Module& module, const Graph& graph, const LayerClasses& classes,
+                                 const KeptLayouts& kept)
+    : module_(module), graph_(graph), classes_(classes) {
   found_.resize(graph.value_capacity());
-  for (const OpId id : graph.order())
-    for (const ValueId v : graph.op(id).outputs) found_[v.index].resize(mesh(id).size());
-  for (const OpId id : graph.order())
-    for (const ValueId v : graph.op(id).outputs)
+  for (const LayerClasses::Class& one : classes.all())
+    for (const ValueId v : graph.op(one.ops.front()).outputs) {
+      found_[v.index].resize(mesh(one.ops.front()).size());
       if (const std::optional<Layout> layout = kept.of(v)) add_kept(v, *layout);
-  for (const OpId id : graph.order())
-    if (is_settled(graph.op(id)) && category(graph.op(id)) != Category::View) add_loops(id);
+    }
+  for (const LayerClasses::Class& one : classes.all()) {
+    const Op& op = graph.op(one.ops.front());
+    if (is_settled(op) && category(op) != Category::View) add_loops(one.ops.front());
+  }
   while (!left_.empty()) {
     const Slice slice = left_.back();
     left_.pop_back();
@@ -52,8 +57,19 @@ SliceCandidates::SliceCandidates(const Module& module, const Graph& graph, const
   }
 }
 
+ValueId SliceCandidates::first_of_class(ValueId value) const {
+  return graph_.op(members(graph_.producer(value)).front()).outputs[graph_.value(value).result];
+}
+
 const std::vector<AxisState>& SliceCandidates::of(ValueId value, int axis) const {
-  return found_[value.index][static_cast<size_t>(axis)];
+  return found_[first_of_class(value).index][static_cast<size_t>(axis)];
+}
+
+/// The same slice of the values that members of a class read as operand `input`: of the first layer they may be of
+/// another class than of the others.
+void SliceCandidates::add_operands(OpId id, size_t input, int axis, const AxisState& state) {
+  for (const OpId member : members(id))
+    if (const ValueId v = graph_.op(member).inputs[input]) add({first_of_class(v), axis, state});
 }
 
 void SliceCandidates::add(const Slice& slice) {
@@ -76,35 +92,46 @@ void SliceCandidates::add_loops(OpId id) {
   const OpView view(module_, graph_, op);
   const FactorRule rule = factor_rule(view);
   const Mesh axes = mesh(id);
-  const auto add_dims = [&](ValueId value, const std::vector<int>& factors) {
-    for (size_t d = 0; value && d < factors.size(); ++d) {
-      const Extent& extent = graph_.type(value).shape[d];
+  const auto for_each_slice = [&](const TensorType& type, const std::vector<int>& factors, const auto& use) {
+    for (size_t d = 0; d < factors.size(); ++d) {
+      const Extent& extent = type.shape[d];
       if (factors[d] < 0 || rule.factors[static_cast<size_t>(factors[d])].role == Factor::Role::Whole) continue;
       for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis)
         if (axes[static_cast<size_t>(axis)].size > 1 && !extent.is_run_time())
           for (const int64_t block : blocks_of(extent.bound, axes, axis))
-            add({value, axis, AxisState::sliced(static_cast<int>(d), block)});
+            use(axis, AxisState::sliced(static_cast<int>(d), block));
     }
   };
-  for (size_t i = 0; i < rule.inputs.size() && i < op.inputs.size(); ++i) add_dims(op.inputs[i], rule.inputs[i]);
-  for (size_t r = 0; r < rule.outputs.size() && r < op.outputs.size(); ++r) add_dims(op.outputs[r], rule.outputs[r]);
+  for (size_t i = 0; i < rule.inputs.size() && i < op.inputs.size(); ++i)
+    if (op.inputs[i])
+      for_each_slice(graph_.type(op.inputs[i]), rule.inputs[i],
+                     [&](int axis, const AxisState& state) { add_operands(id, i, axis, state); });
+  for (size_t r = 0; r < rule.outputs.size() && r < op.outputs.size(); ++r)
+    for_each_slice(graph_.type(op.outputs[r]), rule.outputs[r], [&](int axis, const AxisState& state) {
+      add({op.outputs[r], axis, state});
+    });
 }
 
-/// What readers make of the slice.
+/// What readers make of the slice: of the readers of one class one.
 void SliceCandidates::carry_forwards(const Slice& slice) {
-  for (const Use& use : graph_.value(slice.value).uses) {
-    if (!use.op || !is_settled(graph_.op(use.op))) continue;
-    const Op& op = graph_.op(use.op);
-    std::vector<Layout> arriving(op.inputs.size());
-    arriving[use.input].set(slice.axis, slice.state);
-    const OpLayouts settled = settle(OpView(module_, graph_, op), mesh(use.op), arriving);
-    if (!settled.refusal.empty()) continue;
-    for (size_t i = 0; i < op.inputs.size(); ++i)
-      if (op.inputs[i] && settled.operands[i][slice.axis].is(Kind::S))
-        add({op.inputs[i], slice.axis, settled.operands[i][slice.axis]});
-    for (size_t r = 0; r < op.outputs.size(); ++r)
-      if (settled.results[r][slice.axis].is(Kind::S)) add({op.outputs[r], slice.axis, settled.results[r][slice.axis]});
-  }
+  std::set<std::pair<int, size_t>> known;
+  for (const OpId member : members(graph_.producer(slice.value)))
+    for (const Use& use : graph_.value(graph_.op(member).outputs[graph_.value(slice.value).result]).uses)
+      if (use.op && is_settled(graph_.op(use.op)) && known.emplace(classes_.of(use.op), use.input).second)
+        carry_to(members(use.op).front(), use.input, slice);
+}
+
+void SliceCandidates::carry_to(OpId reader, size_t input, const Slice& slice) {
+  const Op& op = graph_.op(reader);
+  std::vector<Layout> arriving(op.inputs.size());
+  arriving[input].set(slice.axis, slice.state);
+  const OpLayouts settled = settle(OpView(module_, graph_, op), mesh(reader), arriving);
+  if (!settled.refusal.empty()) return;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.inputs[i] && settled.operands[i][slice.axis].is(Kind::S))
+      add_operands(reader, i, slice.axis, settled.operands[i][slice.axis]);
+  for (size_t r = 0; r < op.outputs.size(); ++r)
+    if (settled.results[r][slice.axis].is(Kind::S)) add({op.outputs[r], slice.axis, settled.results[r][slice.axis]});
 }
 
 /// Of what the slice is made.
@@ -117,7 +144,7 @@ void SliceCandidates::carry_backwards(const Slice& slice) {
                  graph_.value(slice.value).result, slice.state);
   for (size_t i = 0; settled && i < op.inputs.size(); ++i)
     if (op.inputs[i] && settled->operands[i][slice.axis].is(Kind::S))
-      add({op.inputs[i], slice.axis, settled->operands[i][slice.axis]});
+      add_operands(id, i, slice.axis, settled->operands[i][slice.axis]);
 }
 
 }  // namespace weftc

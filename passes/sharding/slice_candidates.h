@@ -7,7 +7,7 @@
 #pragma once
 #include <vector>
 
-#include "passes/sharding/kept_layouts.h"
+#include "passes/sharding/layer_classes.h"
 
 namespace weftc {
 
@@ -15,8 +15,8 @@ namespace weftc {
 /// a slice.
 class SliceCandidates {
  public:
-  /// Those of the kept entries are among them.
-  SliceCandidates(const Module& module, const Graph& graph, const KeptLayouts& kept);
+  /// Those of the kept entries are among them. Values of one class have the same ones.
+  SliceCandidates(const Module& module, const Graph& graph, const LayerClasses& classes, const KeptLayouts& kept);
 
   const std::vector<AxisState>& of(ValueId value, int axis) const;
 
@@ -29,13 +29,18 @@ class SliceCandidates {
   void add(const Slice& slice);
   void add_loops(OpId id);
   void add_kept(ValueId value, const Layout& layout);
+  void add_operands(OpId id, size_t input, int axis, const AxisState& state);
   void carry_forwards(const Slice& slice);
+  void carry_to(OpId reader, size_t input, const Slice& slice);
   void carry_backwards(const Slice& slice);
   Mesh mesh(OpId id) const { return module_.mesh(graph_, graph_.op(id).place); }
+  const std::vector<OpId>& members(OpId id) const { return classes_.all()[static_cast<size_t>(classes_.of(id))].ops; }
+  ValueId first_of_class(ValueId value) const;
 
   const Module& module_;
   const Graph& graph_;
-  std::vector<std::vector<std::vector<AxisState>>> found_;  // by value, axis
+  const LayerClasses& classes_;
+  std::vector<std::vector<std::vector<AxisState>>> found_;  // by the first value of a class, axis
   std::vector<Slice> left_;                                 // whose neighbours have not been looked at
 };
 

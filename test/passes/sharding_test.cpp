@@ -41,7 +41,8 @@ TEST_CASE("slices of a fused projection are found behind the ops that cut it") {
   const auto made = at_layouts(kHeads, "tp: 4");
   const Graph& graph = made->module->graph;
   const KeptLayouts kept = none_kept(*made->module);
-  const SliceCandidates slices(*made->module, graph, kept);
+  const LayerClasses classes = LayerClasses::of_one(graph);
+  const SliceCandidates slices(*made->module, graph, classes, kept);
   // Rows; columns as one run; columns of each of the three parts.
   CHECK(texts(slices.of(graph.find_value("qkv"), 0)) == std::vector<std::string>{"S(0,1)", "S(1,16)", "S(1,48)"});
   CHECK(texts(slices.of(graph.find_value("w"), 0)) == std::vector<std::string>{"S(0,4)", "S(1,16)", "S(1,48)"});
@@ -51,7 +52,8 @@ TEST_CASE("a product serves one of its loops on an axis, or none") {
   const auto made = at_layouts(kHeads, "tp: 4");
   const Graph& graph = made->module->graph;
   const KeptLayouts kept = none_kept(*made->module);
-  const SliceCandidates slices(*made->module, graph, kept);
+  const LayerClasses classes = LayerClasses::of_one(graph);
+  const SliceCandidates slices(*made->module, graph, classes, kept);
   std::vector<std::string> found;
   const Mesh mesh = made->module->mesh(graph, PlaceId(0));
   for (const OpChoice& choice : op_choices(*made->module, graph, graph.find_op("qkv"), slices, kept))
@@ -72,7 +74,8 @@ TEST_CASE("an entry that is kept leaves the choices that it allows") {
       "weft: 1\nmesh: {dp: 2, tp: 2}\nshard:\n  w: {tp: {dim: 1, parts: 3}}\n  s: {dp: 0}\n  w.use: {tp: R}\n", diags);
   REQUIRE_MESSAGE(schedule, diags.text());
   const KeptLayouts kept(*made->module, *schedule);
-  const SliceCandidates slices(*made->module, graph, kept);
+  const LayerClasses classes = LayerClasses::of_one(graph);
+  const SliceCandidates slices(*made->module, graph, classes, kept);
   const auto choices = [&](const char* name) {
     std::vector<std::string> found;
     for (const Layout& layout : value_choices(*made->module, graph, graph.find_value(name), slices, kept))
@@ -94,7 +97,8 @@ TEST_CASE("an entry says each layout, also of two axes") {
   const auto made = at_layouts(kHeads, "dp: 2, tp: 2");
   const Graph& graph = made->module->graph;
   const KeptLayouts kept = none_kept(*made->module);
-  const SliceCandidates slices(*made->module, graph, kept);
+  const LayerClasses classes = LayerClasses::of_one(graph);
+  const SliceCandidates slices(*made->module, graph, classes, kept);
   const Mesh mesh = made->module->mesh(graph, PlaceId(0));
   int said = 0;
   for (const OpId id : graph.order())

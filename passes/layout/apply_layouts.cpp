@@ -54,6 +54,7 @@ class GraphLayout {
   void lay_source(OpId id);
   void lay_settled(OpId id);
   std::vector<bool> yielding_operands(OpId id);
+  std::optional<Layout> wanted_product(const Op& op, const Layout& layout) const;
   void lay_transfer(OpId id);
   void lay_model_collective(OpId id);
   void lay_if(OpId id);
@@ -226,6 +227,19 @@ std::vector<bool> GraphLayout::yielding_operands(OpId id) {
   return is_backward && reads_one && category(op) == Category::Contraction ? are_derivatives : std::vector<bool>{};
 }
 
+/// What readers get of a product's result that would have `layout`: what is asked for, or that of what it is the
+/// derivative by.
+std::optional<Layout> GraphLayout::wanted_product(const Op& op, const Layout& layout) const {
+  if (layout.has(Kind::V)) return {};
+  if (const auto product = products_.find(op.outputs[0]); product != products_.end()) {
+    TensorType type = graph_.type(op.outputs[0]);
+    type.layout = layout;
+    Diags unsaid;  // what is wrong with a request is reported where the result meets it
+    return requested_layout(product->second, type, mesh(op), unsaid);
+  }
+  return category(op) == Category::Contraction ? std::optional(like_primal(op.outputs[0], layout)) : std::nullopt;
+}
+
 /// An op with a factor rule, or a view: the rules settle its axes, operands are resharded to what they say.
 void GraphLayout::lay_settled(OpId id) {
   std::vector<Layout> arriving;
@@ -244,8 +258,8 @@ void GraphLayout::lay_settled(OpId id) {
     diags_.error("layout-varying", module_.loc(op), "{}", settled.refusal);
     return;
   }
-  if (const auto product = products_.find(op.outputs[0]); product != products_.end())
-    settled = slice_constants(view, mesh(op), arriving, std::move(settled), product->second);
+  if (const std::optional<Layout> wanted = wanted_product(op, settled.results[0]))
+    settled = slice_operands(view, mesh(op), arriving, std::move(settled), *wanted);
   warn_of_gathered_parts(view, mesh(op), arriving, settled, module_.loc(op), diags_);
   module_.remarks.insert(module_.remarks.end(), settled.remarks.begin(), settled.remarks.end());
   for (size_t i = 0; i < operands.size(); ++i)

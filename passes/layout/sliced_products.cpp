@@ -1,4 +1,4 @@
-// Without this, a request for the result of a product would be met behind it: each rank would compute the whole product
+// Without this, slices of the result of a product would be cut out behind it: each rank would compute the whole product
 // and keep a slice.
 //
 //   %y = MatMul(%x, %w), {tp: 1} for %y      ->      %w : [tp: S(1,32)], %y = MatMul(%x, %w) : [tp: S(1,32)]
@@ -35,11 +35,14 @@ ValueId product_of(const Graph& graph, ValueId value) {
   return {};
 }
 
-/// True if the operands differ in slices of constants only.
-bool slices_constants_only(const OpView& op, const std::vector<Layout>& before, const std::vector<Layout>& after) {
-  for (size_t i = 0; i < before.size(); ++i)
-    if (op.has(static_cast<int>(i)) && !(before[i] == after[i]) && !is_made_of_constants(op.graph(), op.op().inputs[i]))
-      return false;
+/// True if the operands differ in slices that cost nothing: of constants, and on the axis of what all its ranks have.
+bool only_cuts(const OpView& op, int axis, const std::vector<Layout>& before, const std::vector<Layout>& after) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (!op.has(static_cast<int>(i)) || is_made_of_constants(op.graph(), op.op().inputs[i])) continue;
+    Layout cut = before[i];
+    if (cut[axis].is(Kind::R)) cut.set(axis, after[i][axis]);
+    if (!(cut == after[i])) return false;
+  }
   return true;
 }
 
@@ -70,19 +73,13 @@ std::map<ValueId, LayoutRequest> requested_products(const Graph& graph, const La
   return products;
 }
 
-OpLayouts slice_constants(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving, OpLayouts settled,
-                          const LayoutRequest& request) {
-  TensorType type = op.result_type(0);
-  type.layout = settled.results[0];
-  Diags unsaid;  // what is wrong with a request is reported where the result meets it
-  if (type.layout.has(Kind::V)) return settled;
-  const std::optional<Layout> wanted = requested_layout(request, type, mesh, unsaid);
-  if (!wanted) return settled;
+OpLayouts slice_operands(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving, OpLayouts settled,
+                         const Layout& wanted) {
   std::vector<Layout> operands = arriving;
-  for (int a = 0; a < wanted->size(); ++a) {
-    if (!(*wanted)[a].is(Kind::S) || !settled.results[0][a].is(Kind::R)) continue;
-    const std::optional<OpLayouts> sliced = settle_for(op, mesh, operands, a, 0, (*wanted)[a]);
-    if (!sliced || !slices_constants_only(op, operands, sliced->operands)) continue;
+  for (int a = 0; a < wanted.size(); ++a) {
+    if (!wanted[a].is(Kind::S) || !settled.results[0][a].is(Kind::R)) continue;
+    const std::optional<OpLayouts> sliced = settle_for(op, mesh, operands, a, 0, wanted[a]);
+    if (!sliced || !only_cuts(op, a, operands, sliced->operands)) continue;
     settled = *sliced;
     operands = settled.operands;
   }

@@ -1,4 +1,4 @@
-// What a `shard` entry on the result of a product means for the product's constants, and what a Reshape that cannot
+// What the layout that is wanted of a product's result means for the product's operands, and what a Reshape that cannot
 // keep the slices of a product costs.
 #pragma once
 #include <map>
@@ -13,10 +13,10 @@ namespace weftc {
 /// constants (a bias, an activation) make of it. A product whose result is read elsewhere too is not among them.
 std::map<ValueId, LayoutRequest> requested_products(const Graph& graph, const LayoutRequests& requests);
 
-/// `settled` with constant operands sliced such that the result arrives in the layout that is asked for, on each axis
-/// where it would be replicated and slices of constants suffice.
-OpLayouts slice_constants(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving, OpLayouts settled,
-                          const LayoutRequest& request);
+/// `settled` with operands sliced such that the result arrives in layout `wanted`, on each axis where it would be
+/// replicated and slices of constants, and of what all ranks have, suffice.
+OpLayouts slice_operands(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving, OpLayouts settled,
+                         const Layout& wanted);
 
 /// Warns if the op is a Reshape that splits a sliced dim into parts of which ranks would not have whole ones, so that
 /// the slices are gathered: attention heads that the ranks do not divide.

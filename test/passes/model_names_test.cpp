@@ -50,6 +50,23 @@ Laid lay(const std::string& model, const std::string& yaml) {
   return {weights_text(*made->module), collectives_text(*made->module), made->diags.text()};
 }
 
+/// How many products are computed as a whole, and then cut.
+int whole_products(const std::string& model, const std::string& yaml) {
+  const auto made = prepare(model, yaml, "apply-layouts");
+  INFO(made->diags.text());
+  REQUIRE(made->ok());
+  const Graph& graph = made->module->graph;
+  int whole = 0, cut = 0;
+  for (const OpId id : graph.order()) {
+    if (graph.op(id).kind != OpKind::ShardSlice) continue;
+    whole += category(graph.producer_op(graph.op(id).inputs[0])) == Category::Contraction;
+    for (const Use& use : graph.value(graph.result(id)).uses)
+      cut += use.op && category(graph.op(use.op)) == Category::Contraction;
+  }
+  CHECK(cut > 0);
+  return whole;
+}
+
 const char* kMegatron = "val_1 [tp: S(1,8)]; val_2 [tp: S(0,8)]; val_3 [tp: S(1,8)]; val_4 [tp: S(0,8)]";
 
 }  // namespace
@@ -143,8 +160,22 @@ TEST_CASE("a request for the result of a product slices its constant") {
   // Through a bias and an activation, as a node and as a part of one.
   CHECK(slices("  a0: {tp: 1}\n") == std::pair{std::string("val_1 [tp: S(1,8)]"), 0});
   CHECK(lay(kModel, in_two("  c1: {tp: 1}\n")).weights.find("val_3 [tp: S(1,8)]") != std::string::npos);
-  // Rows are the input's, whose slice is no constant's.
+  // Rows are the input's, which all ranks have: they are cut out in front of the product.
   CHECK(slices("  h0: {tp: 0}\n").first.starts_with("val_1 [];"));
+  CHECK(whole_products(kModel, in_two("  h0: {tp: 0}\n")) == 0);
+}
+
+TEST_CASE("the derivative by a parameter that is sliced is a product of slices of what all ranks have") {
+  const std::string model = kHeader + R"(g (float[4,8] x, float[4,8] target) => (float[4,8] y)
+    <float[8,8] w = random(1, 0.5), float[8,8] v = random(2, 0.5)> {
+    h = MatMul(x, w)
+    a = Relu(h)
+    y = MatMul(a, v)
+  })";
+  const std::string yaml = in_two("  v: {tp: 0}\n  v.use: {tp: R}\n") +
+                           "train:\n  loss: {mean_squared_error: {predictions: y, targets: target}}\n"
+                           "  optimizer: {sgd: {rate: 0.1}}\n";
+  CHECK(whole_products(model, yaml) == 0);
 }
 
 TEST_CASE("counter-case: a product that is read elsewhere too stays whole") {

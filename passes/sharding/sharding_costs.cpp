@@ -106,7 +106,8 @@ int64_t ShardingCosts::resharding(const TensorType& from, const Layout& to) cons
 
 int64_t ShardingCosts::resharding_for_reader(const TensorType& from, const Layout& to) const {
   const int64_t cost = resharding(from, to);
-  return cost <= kCut * from.ndim() ? cost : cost + kOfReader;
+  if (cost == 0) return 0;
+  return cost + (cost <= kCut * from.ndim() ? kCut : kOfReader);
 }
 
 int64_t laid_out_cost(const Module& module, const Graph& graph, const Ceilings& ceilings,

@@ -23,8 +23,8 @@ class ShardingCosts {
   /// From one layout to another. A slice that is only cut out takes next to nothing, yet not nothing: of two plans that
   /// else take the same, the one with fewer of them is chosen.
   int64_t resharding(const TensorType& from, const Layout& to) const;
-  /// The same in front of one reader: of two plans that else take the same, the one is chosen whose collectives stand
-  /// behind the producers, where an entry for a value says so.
+  /// The same in front of one reader: of two plans that else take the same, the one is chosen whose collectives and
+  /// cuts stand behind the producers, where an entry for a value says so.
   int64_t resharding_for_reader(const TensorType& from, const Layout& to) const;
   /// Bytes of a rank's part.
   int64_t bytes(const TensorType& type) const { return local_bytes(type, mesh_); }

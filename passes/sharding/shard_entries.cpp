@@ -24,6 +24,13 @@ std::vector<int> slicing_axes(const Layout& layout, int dim) {
   return axes;
 }
 
+/// True if a rank that has a value in layout `whole` has it in layout `cut`, too.
+bool is_cut_of(const Layout& cut, const Layout& whole) {
+  for (int axis = 0; axis < std::max(cut.size(), whole.size()); ++axis)
+    if (!(cut[axis] == whole[axis]) && !whole[axis].is(Kind::R)) return false;
+  return true;
+}
+
 }  // namespace
 
 std::optional<std::vector<AxisRequest>> axis_requests(const TensorType& type, const Layout& layout,
@@ -128,16 +135,15 @@ void EntrySearch::ask_for_sources() {
           [](ValueId) { return Layout(); });
 }
 
-/// The layout in which all readers want a value; nothing where they differ.
+/// The layout of which all readers want slices, or want it as it is; nothing where there is none. What reads a gathered
+/// parameter and what updates a slice of it find both in the gathered one.
 std::optional<Layout> EntrySearch::common_use(ValueId value) const {
-  std::optional<Layout> common;
-  for (const Use& use : module_.graph.value(value).uses) {
-    if (!use.op) continue;
-    const Layout& layout = wanted_.ops[use.op.index].operands[use.input];
-    if (common && !(*common == layout)) return {};
-    common = layout;
-  }
-  return common;
+  std::vector<Layout> wanted;
+  for (const Use& use : module_.graph.value(value).uses)
+    if (use.op) wanted.push_back(wanted_.ops[use.op.index].operands[use.input]);
+  for (const Layout& one : wanted)
+    if (std::ranges::all_of(wanted, [&](const Layout& other) { return is_cut_of(other, one); })) return one;
+  return {};
 }
 
 // All readers of a parameter gather it, or cut it, alike: `NAME.use`.
@@ -188,6 +194,7 @@ void EntrySearch::drop_needless() {
   const std::optional<LayoutTrial> trial = lay_out();
   if (!trial) return;
   int64_t cost = cost_(trial->graph);
+  if (cost >= kCannotRun) return;  // a part of that would be more than what any entry saves
   const int64_t hardly = cost / kHardly;
   for (size_t e = added_.size(); e-- > 0;) {
     const std::optional<int64_t> without = cost_without(e);

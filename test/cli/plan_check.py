@@ -153,6 +153,44 @@ def check_auto():
         harness.check(f"auto/{name}", status == 2 and "--auto" in err, f"exit {status}: {err[-300:]}")
 
 
+# Of each kind of model: who writes it, what stays of a schedule, and how people slice it over four ranks.
+SAMPLES = {
+    "llama": ("llama/make.py", ("--groups", "4", "--width", "256", "--hidden", "640"), "dims: {batch: 1, seq: 32}\n", ("llama/tp2.yaml",)),
+    "llama, two groups": ("llama/make.py", ("--width", "256", "--hidden", "640"), "dims: {batch: 1, seq: 32}\n", ("llama/tp4.yaml",)),
+    "gpt2": ("gpt2/make.py", ("--layers", "2", "--width", "256", "--heads", "8", "--vocab", "512", "--context", "64"),
+             "dims: {batch: 1, seq: 32}\n", ("gpt2/tp4.yaml",)),
+    "moe": ("moe/make.py", ("--width", "128", "--inner", "512", "--capacity", "6"), "dims: {groups: 4, tokens: 32}\n",
+            ("moe/experts.yaml", "moe/exchanged.yaml", "moe/replicated.yaml")),
+}
+
+
+def sent(model, schedule, *flags):
+    """How many collectives there are, and the bytes that a rank sends."""
+    status, out, err = harness.weft("explain", model, "--schedule", schedule, "--json", "--quiet", *flags)
+    if not harness.check(f"samples/{schedule.name} is explained", status == 0, f"exit {status}: {err[-300:]}"):
+        return 0, 0
+    rows = [row for row in json.loads(out)["collectives"] if row["bytes"] > 0]
+    return len(rows), sum(row["bytes"] for row in rows)
+
+
+def check_samples():
+    """Plans for samples send no more than the schedules that people wrote for them."""
+    for name, (maker, sizes, kept, by_hand) in SAMPLES.items():
+        model = FOLDER / ("sample.onnxtxt" if "moe" in maker else "sample.onnx")
+        status, _, err = harness.run([sys.executable, harness.ROOT / "samples" / maker, model, *sizes])
+        harness.check(f"samples/{name}/model", status == 0, err[-300:])
+        (FOLDER / "kept.yaml").write_text("weft: 1\n" + kept)
+        file, text = plan(f"sample of {name}", model, machine(4), "--keep", FOLDER / "kept.yaml")
+        if file is None:
+            continue
+        count, size = sent(model, file)
+        dims = [flag for dim in re.findall(r"\w+: \d+", kept) for flag in ("--dim", dim.replace(": ", "="))]
+        for schedule in by_hand:
+            axis = re.search(r"^mesh: {(\w+):", (harness.ROOT / "samples" / schedule).read_text(), re.M).group(1)
+            others, most = sent(model, harness.ROOT / "samples" / schedule, "--mesh", f"{axis}=4", *dims)
+            harness.check(f"samples/{name}/sends no more than {schedule}", 0 < size <= most, f"{size} bytes in {count}, by hand {most} in {others}: {text}")
+
+
 def refused(name, code, *says, kept="weft: 1\n", flags=()):
     file = FOLDER / "kept.yaml"
     file.write_text(kept)
@@ -187,4 +225,6 @@ if __name__ == "__main__":
     check_transforms()
     check_kept_layouts()
     check_auto()
+    if harness.FULL:
+        check_samples()
     check_refusals()

@@ -44,8 +44,19 @@ std::vector<size_t> parameters_of(const LaunchStep& launch, BufferId buffer, siz
   return found;
 }
 
-Step copy_step(BufferId from, BufferId to, const std::string& name) {
+/// The nodes that make what the buffer holds at the end.
+std::vector<OriginId> makers_of(const Plan& plan, BufferId buffer) {
+  std::vector<OriginId> makers;
+  for (const Block& block : plan.blocks)
+    for_each_step(block.steps, [&](const Step& step) {
+      if (touches(step, buffer, true)) makers = step.origins;
+    });
+  return makers;
+}
+
+Step copy_step(const Plan& plan, BufferId from, BufferId to, const std::string& name) {
   Step step;
+  step.origins = makers_of(plan, from);
   step.name = name;
   step.what = CopyStep{from, to};
   step.accesses = {{from, false, {}, {}, false}, {to, true, {}, {}, false}};
@@ -214,7 +225,7 @@ class StateUpdater {
     const auto copy = [&](BufferId from, BufferId to) {
       if (!from || !to || from == to || !written.insert(to.index).second) return;
       plan_.buffers[to.index].life = Life::State;
-      copies[plan_.buffer(to).place.index].push_back(copy_step(from, to, plan_.buffer(to).name + ".next"));
+      copies[plan_.buffer(to).place.index].push_back(copy_step(plan_, from, to, plan_.buffer(to).name + ".next"));
     };
     for (const StateSlot& state : plan_.states) {
       if (!state.buffer) continue;

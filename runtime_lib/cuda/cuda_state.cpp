@@ -374,7 +374,7 @@ void CudaState::iterate() {
     abandon();
     throw Failure{failure.code, ""};
   }
-  for (size_t s = 0; s < program.streams.size(); ++s) world.set_status(rank, int(s), "end of the iteration", 0);
+  for (size_t s = 0; s < program.streams.size(); ++s) end_walk(int(s));
   barrier();
 }
 
@@ -453,7 +453,12 @@ void CudaState::say_status() const {
                               : is_done  ? "end of the iteration"
                                          : "issued kernels";
     world.set_status(rank, int(s), where.c_str(), 0);
+    world.set_awaited(rank, int(s), waits != 0 ? Awaited::OtherRanks : Awaited::OwnRank);
   }
+}
+
+void CudaState::set_awaited(Awaited awaited) const {
+  for (size_t s = 0; s < program.streams.size(); ++s) world.set_awaited(rank, int(s), awaited);
 }
 
 void CudaState::check_stalled() const {

@@ -81,6 +81,8 @@ struct CudaState final : RankBase {
   int number_of_checked(const char* node, int layer);
   /// Waits for a stream. Throws what goes wrong meanwhile.
   void wait_for(cudaStream_t stream);
+  /// The host waits for other ranks, and all streams with it, or goes on.
+  void set_awaited(Awaited awaited) const;
   [[noreturn]] void time_out_here(const std::string& awaited) const { time_out(current_step(), awaited); }
   /// While NCCL waits for others, host memory says in which step; 0 afterwards.
   void mark_waiting(bool waits);

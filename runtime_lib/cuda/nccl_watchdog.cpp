@@ -21,8 +21,14 @@ NcclWatchdog::~NcclWatchdog() {
 }
 
 NcclWatchdog::Call::Call(NcclWatchdog& watchdog, const char* what) : watchdog_(watchdog) {
+  watchdog.state_.set_awaited(Awaited::OtherRanks);
   watchdog.what_ = what;
   watchdog.since_ns_ = now_ns();
+}
+
+NcclWatchdog::Call::~Call() {
+  watchdog_.since_ns_ = 0;
+  watchdog_.state_.set_awaited(Awaited::Nothing);
 }
 
 void NcclWatchdog::watch() {

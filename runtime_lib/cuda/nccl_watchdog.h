@@ -20,7 +20,7 @@ class NcclWatchdog {
   class Call {
    public:
     Call(NcclWatchdog& watchdog, const char* what);
-    ~Call() { watchdog_.since_ns_ = 0; }
+    ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 

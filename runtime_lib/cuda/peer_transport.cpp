@@ -88,9 +88,11 @@ void PeerTransport::host_barrier(const std::vector<int>& members) {
   std::vector<uint32_t>& ticks = state_.ticks[size_t(stream)];
   for (const int peer : members)
     if (peer != me) world.signal(me, world.tick(me, stream, peer), ++ticks[size_t(peer)]);
+  state_.set_awaited(Awaited::OtherRanks);
   for (const int peer : members)
     if (peer != me && !world.wait(peer, world.tick(peer, stream, me), ticks[size_t(peer)], state_.options.timeout))
       state_.time_out_here(text("rank %d at its collective", peer));
+  state_.set_awaited(Awaited::Nothing);
 }
 
 /// After the barrier on the host all events are recorded. One is recorded again only two barriers later.

@@ -16,12 +16,13 @@ namespace weft {
 
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int64_t kTurn = 50'000'000;  // of the service, ns
 
 /// The head of a Status frame; the step's name follows.
 struct StatusHead {
   int32_t stream;
+  Awaited awaited;
 };
 
 /// The head of a Failure frame; its text follows.
@@ -127,6 +128,7 @@ void TcpRelay::take_status(const Frame& frame) const {
   if (head.stream < 0 || head.stream >= world_.shape.streams) return;
   const std::string step(frame.data + sizeof head, frame.bytes - sizeof head);
   world_.set_status(frame.rank, head.stream, step.c_str(), 0);
+  world_.set_awaited(frame.rank, head.stream, head.awaited);
 }
 
 void TcpRelay::take_note(const Frame& frame) const {
@@ -184,9 +186,10 @@ void TcpRelay::say_alive() {
 
 void TcpRelay::tell_status(int stream) {
   const std::string step = world_.status(rank_, stream);
-  if (step == told_[size_t(stream)]) return;
-  told_[size_t(stream)] = step;
-  const StatusHead head{stream};
+  const StatusHead head{stream, world_.awaited(rank_, stream)};
+  const std::string news = text("%d %s", int(head.awaited), step.c_str());
+  if (news == told_[size_t(stream)]) return;
+  told_[size_t(stream)] = news;
   std::vector<char> data(sizeof head + step.size());
   memcpy(data.data(), &head, sizeof head);
   memcpy(data.data() + sizeof head, step.data(), step.size());

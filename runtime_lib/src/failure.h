@@ -21,6 +21,9 @@ enum ExitCode : int {
 struct Failure {
   int code;
   std::string text;  // empty: the failure of another rank or stream was noticed, which reports it
+  // A rank that is gone: where it was belongs to the text.
+  int gone = -1;
+  bool names_rank = false;  // the text begins with the rank whose failure it is
 };
 
 /// printf into a string.

@@ -19,8 +19,8 @@
 #include <cstring>
 
 #include "end_request.h"
-#include "manifest.h"
 #include "wait.h"
+#include "whereabouts.h"
 
 namespace weft {
 
@@ -294,19 +294,17 @@ pid_t start_rank(int rank, int fd, char** argv) {
 }
 
 /// The code a rank ended with; a signal is reported and counts as the environment's fault.
-int code_of(const Executable& executable, std::string_view manifest, const World& world, int rank, int status) {
+int code_of(const Executable& executable, const World& world, int rank, int status) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  const std::string step = world.status(rank, 0);
   const int number = WTERMSIG(status);
   if (world.set_failure(rank, kEnvironment))
-    fprintf(stderr, "%s: rank %d was killed by signal %d (%s) %s%s\n", executable.name, rank, number, strsignal(number),
-            step.starts_with(kAfter) ? "" : "in ", step.empty() ? "its start" : with_facts(manifest, step).c_str());
+    fprintf(stderr, "%s: rank %d was killed by signal %d (%s) %s\n", executable.name, rank, number, strsignal(number),
+            whereabouts(world, rank).c_str());
   return kEnvironment;
 }
 
 /// Waits for all ranks. Once one has failed, the others notice at their next wait; those that do not are killed.
-int wait_for_ranks(const Executable& executable, std::string_view manifest, const World& world,
-                   std::vector<pid_t> ranks) {
+int wait_for_ranks(const Executable& executable, const World& world, std::vector<pid_t> ranks) {
   constexpr int64_t kGrace = 2'000'000'000;
   int first_code = kOk;
   size_t left = ranks.size();
@@ -316,7 +314,7 @@ int wait_for_ranks(const Executable& executable, std::string_view manifest, cons
     const pid_t pid = waitpid(-1, &status, first_code == kOk ? 0 : WNOHANG);
     const auto found = std::find(ranks.begin(), ranks.end(), pid);
     if (pid > 0 && found != ranks.end()) {
-      const int rank = int(found - ranks.begin()), code = code_of(executable, manifest, world, rank, status);
+      const int rank = int(found - ranks.begin()), code = code_of(executable, world, rank, status);
       *found = 0;
       --left;
       if (code == kOk || first_code != kOk) continue;
@@ -340,7 +338,8 @@ int start_ranks(const Executable& executable, std::string_view manifest, const W
   const int fd = memfd_create("weft", 0);  // inherited
   if (fd < 0 || ftruncate(fd, World::bytes_of(shape)) != 0)
     fail(kEnvironment, "cannot make %ld bytes of shared memory: %s", long(World::bytes_of(shape)), strerror(errno));
-  const World world = attach_world(shape, dup(fd));
+  World world = attach_world(shape, dup(fd));
+  world.manifest = manifest;
   std::optional<EndRequests> end_requests;
   if (ending == Ending::BehindStep)
     end_requests.emplace(world, EndRequests::Second::EndsAtOnce);  // ranks die with this process
@@ -352,7 +351,7 @@ int start_ranks(const Executable& executable, std::string_view manifest, const W
     throw;
   }
   close(fd);
-  return wait_for_ranks(executable, manifest, world, ranks);
+  return wait_for_ranks(executable, world, ranks);
 }
 
 }  // namespace weft

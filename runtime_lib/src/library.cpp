@@ -167,13 +167,11 @@ class Library::Crew final : public Customer {
 
  private:
   World make_world() {
-    if (!launched_) {
-      memory_ = Mapping::zeroed(World::bytes_of(shape_));
-      return {shape_, memory_.data()};
-    }
-    World joined = join_segment(shape_, *launched_, options_.timeout);
-    memory_ = Mapping(joined.memory(), World::bytes_of(shape_));
-    return joined;
+    if (!launched_) memory_ = Mapping::zeroed(World::bytes_of(shape_));
+    World made = launched_ ? join_segment(shape_, *launched_, options_.timeout) : World(shape_, memory_.data());
+    if (launched_) memory_ = Mapping(made.memory(), World::bytes_of(shape_));
+    made.manifest = file_.manifest();
+    return made;
   }
 
   /// Bytes that are no values of the type are refused, as those of files are.

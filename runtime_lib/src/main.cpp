@@ -151,6 +151,7 @@ int run_threads(const Executable& executable, const Options& options, ImageFile&
   const std::unique_ptr<Target> target = open_target(executable, shape.ranks);
   const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
   World world(shape, memory.data());
+  world.manifest = file.manifest();
   const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);
   std::vector<std::thread> ranks;
   for (int r = 1; r < shape.ranks; ++r)
@@ -183,6 +184,7 @@ int run_apart(const Executable& executable, const LevelProgram& program, const O
   if (options.link.is_limited()) fail(kUsage, "--link is for ranks that share memory; these have links of their own");
   const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
   World world(shape, memory.data());
+  world.manifest = file.manifest();
   const Job job{executable.name, digest_of(shape, program, file.manifest()), options.timeout};
   const std::unique_ptr<Relay> relay = open_relay(job, world, launched, options.root);
   world.relay = relay.get();
@@ -205,6 +207,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
     World world = attach_world(world_shape(executable, options), child->fd);
     const auto end_requests = hear_end_requests(options, world, EndRequests::Second::IsNothing);
     ImageFile file(options.weights, options.check);
+    world.manifest = file.manifest();
     return run_process(executable, options, file, world, child->rank);
   }
   ImageFile file(options.weights, options.check);
@@ -232,6 +235,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
          options.serves ? "--serve: the ranks of a server" : "the ranks of a program that generates (--no-generate)");
   if (is_apart(*launched, options)) return run_apart(executable, level.chosen, options, file, shape, *launched);
   World world = join_segment(shape, *launched, options.timeout);
+  world.manifest = file.manifest();
   const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);
   return run_process(executable, options, file, world, launched->rank);
 }

@@ -119,6 +119,11 @@ std::string schedule_line(std::string_view manifest, std::string_view step) {
   return found;
 }
 
+/// Whether a status means this step: long names are cut in it.
+static bool means(const std::string& status, std::string_view step) {
+  return step == status || (status.size() + kAfter.size() >= kLongestStatus && step.starts_with(status));
+}
+
 std::string with_facts(std::string_view manifest, const std::string& status) {
   std::string name = status, index = "0";
   if (const size_t open = status.rfind(" ["); open != std::string::npos && status.ends_with("]"))
@@ -127,7 +132,7 @@ std::string with_facts(std::string_view manifest, const std::string& status) {
   const std::string wanted = escaped(name);
   std::vector<std::string> nodes, once, repeated;  // blocks: those that run once, and those of micro-batches
   for_each_step(manifest, [&](const StepFields& fields) {
-    if (fields.name != wanted) return;
+    if (!means(wanted, fields.name)) return;
     for (const std::string& node : fields.nodes) add_once(nodes, node);
     if (fields.block.empty()) return;
     if (fields.turn == "micro_batch")

@@ -83,11 +83,13 @@ void Messages::take_in(int rank, char* to, const Exchange& e, int64_t element) {
 /// compute.
 void Messages::wait_for(Network::Traffic& traffic) const {
   const int64_t deadline = now_ns() + int64_t(rank_.options.timeout * 1e9);
+  rank_.world.set_awaited(rank_.rank, stream_, Awaited::OtherRanks);
   for (int turn = 0; !traffic.is_done(); ++turn) {
     if (rank_.world.has_failed()) throw Failure{rank_.world.failure(), ""};
     if (now_ns() > deadline) time_out_("messages with " + traffic.awaited());
     back_off(turn);
   }
+  rank_.world.set_awaited(rank_.rank, stream_, Awaited::Nothing);
 }
 
 /// Sends and receives everything that was added, and returns when all of it has gone and come.

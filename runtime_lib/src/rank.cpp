@@ -61,7 +61,7 @@ void RankState::walk(int stream) {
   if (portion != Portion::Whole && portion != of_stream) return;
   Rank view(*this, stream);
   program.run(view);
-  world.set_status(rank, stream, "end of the iteration", 0);
+  end_walk(stream);
 }
 
 [[noreturn]] void RankState::leave(int code) const {
@@ -223,20 +223,28 @@ void Rank::leave() {
 }
 
 namespace {
-/// For --trace: the open step waits as long as this stands.
-class WaitTimer {
+/// The stream waits for a rank, perhaps its own, as long as this stands.
+class Waiting {
  public:
-  WaitTimer(const RankState& state, Walk& walk)
-      : walk_(walk), begin_ns_(state.options.trace && !walk.steps.empty() ? now_ns() : 0) {}
-  ~WaitTimer() {
+  Waiting(const RankState& state, int stream, Walk& walk, int for_rank)
+      : state_(state),
+        stream_(stream),
+        walk_(walk),
+        begin_ns_(state.options.trace && !walk.steps.empty() ? now_ns() : 0) {
+    state.world.set_awaited(state.rank, stream, for_rank == state.rank ? Awaited::OwnRank : Awaited::OtherRanks);
+  }
+  ~Waiting() {
+    state_.world.set_awaited(state_.rank, stream_, Awaited::Nothing);
     if (begin_ns_ != 0) walk_.steps.back().waited_ns += now_ns() - begin_ns_;
   }
-  WaitTimer(const WaitTimer&) = delete;
-  WaitTimer& operator=(const WaitTimer&) = delete;
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
 
  private:
+  const RankState& state_;
+  const int stream_;
   Walk& walk_;
-  const int64_t begin_ns_;
+  const int64_t begin_ns_;  // for --trace
 };
 }  // namespace
 
@@ -250,7 +258,7 @@ void Rank::signal(const Signal& signal, int i) {
 
 void Rank::wait_for_flag(int of_rank, int slot, const char* what, int i) {
   if (state_.portion != Portion::Whole) return;
-  const WaitTimer waiting(state_, *walk_);
+  const Waiting waiting(state_, stream, *walk_, of_rank);
   if (state_.world.wait(of_rank, state_.world.flag(of_rank, slot), state_.epoch, state_.options.timeout)) return;
   state_.time_out(stream, text("%s %d of rank %d", what, i, of_rank));
 }
@@ -275,7 +283,7 @@ void Rank::barrier(const Group& group) {
   for (int p = 0, n = group.size(); p < n; ++p) {
     const int peer = group.peer(rank, p);
     if (peer == rank) continue;
-    const WaitTimer waiting(state_, *walk_);
+    const Waiting waiting(state_, stream, *walk_, peer);
     if (!world.wait(peer, world.tick(peer, stream, rank), walk_->ticks[size_t(peer)], state_.options.timeout))
       state_.time_out(stream, text("rank %d at a barrier", peer));
   }

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include "manifest.h"
 #include "nearest.h"
@@ -13,6 +11,7 @@
 #include "relay.h"
 #include "step_text.h"
 #include "wait.h"
+#include "whereabouts.h"
 
 namespace weft {
 
@@ -44,7 +43,8 @@ static std::string missing_ranks(const World& world, int rank) {
 void RankBase::barrier() const {
   constexpr double kPatience = 1;  // a rank that waits inside a step knows better what is missing: let it speak first
   world.rank(rank).arrivals.fetch_add(1);
-  if (world.barrier(options.timeout + kPatience)) return;
+  world.set_awaited(rank, 0, Awaited::OtherRanks);
+  if (world.barrier(options.timeout + kPatience)) return world.set_awaited(rank, 0, Awaited::Nothing);
   const std::string missing = missing_ranks(world, rank);
   time_out(nullptr, (missing.empty() ? "the other ranks" : missing) + " at the end of the iteration");
 }
@@ -52,7 +52,14 @@ void RankBase::barrier() const {
 void RankBase::await_others() const {
   constexpr double kForEver = 1e9;
   world.rank(rank).arrivals.fetch_add(1);
+  world.set_awaited(rank, 0, Awaited::OtherRanks);
   world.barrier(kForEver);
+  world.set_awaited(rank, 0, Awaited::Nothing);
+}
+
+void RankBase::end_walk(int stream) const {
+  world.set_status(rank, stream, kEnd.data(), 0);
+  world.set_awaited(rank, stream, Awaited::OwnRank);
 }
 
 void RankBase::complain(const std::string& what) const {
@@ -63,38 +70,14 @@ void RankBase::complain(const std::string& what) const {
 
 void report_failure(const char* name, const World& world, int rank, const Failure& failure) {
   if (failure.text.empty() || !world.note_failure(rank, failure.code)) return;
-  if (world.shape.ranks == 1)
-    fprintf(stderr, "%s: error: %s\n", name, failure.text.c_str());
+  const std::string what = failure.text + (failure.gone < 0 ? "" : " " + whereabouts(world, failure.gone));
+  if (world.shape.ranks == 1 || failure.names_rank || failure.gone >= 0)
+    fprintf(stderr, "%s: error: %s\n", name, what.c_str());
   else
-    fprintf(stderr, "%s: rank %d: error: %s\n", name, rank, failure.text.c_str());
+    fprintf(stderr, "%s: rank %d: error: %s\n", name, rank, what.c_str());
   fflush(stderr);
   // Only then: a rank on another machine ends the whole job as soon as it hears of this.
-  if (world.relay != nullptr) world.relay->tell_failure(rank, failure.code, failure.text);
-}
-
-/// A debugger or a signal may have stopped a rank's process: then it can say nothing for itself.
-static bool is_stopped(int pid) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(text("/proc/%d/stat", pid).c_str(), "r"), fclose);
-  char line[512] = {};
-  if (pid <= 0 || file == nullptr || fgets(line, sizeof line, file.get()) == nullptr) return false;
-  const char* name_end = strrchr(line, ')');  // "PID (NAME) STATE ..."
-  return name_end != nullptr && (name_end[2] == 'T' || name_end[2] == 't');
-}
-
-static std::string describe_streams(const World& world, const Program& program, std::string_view manifest) {
-  std::string out;
-  for (int r = 0; r < world.shape.ranks; ++r) {
-    const int pid = world.rank(r).pid.load();
-    if (world.relay == nullptr && is_stopped(pid))
-      out += text("\n  rank %d is silent: its process %d is stopped (kill -CONT %d)", r, pid, pid);
-    for (int s = 0; s < world.shape.streams; ++s) {
-      const std::string status = world.status(r, s);
-      if (status.empty()) continue;
-      const char* name = s < int(program.streams.size()) ? program.streams[size_t(s)].name : "another stream";
-      out += text("\n  rank %d, %s: %s", r, name, with_facts(manifest, status).c_str());
-    }
-  }
-  return out;
+  if (world.relay != nullptr) world.relay->tell_failure(rank, failure.code, what);
 }
 
 void RankBase::time_out(const Step* step, const std::string& awaited) const {
@@ -106,8 +89,12 @@ void RankBase::time_out(const Step* step, const std::string& awaited) const {
     if (!line.empty()) where += text("; %s", line.c_str());
     where += ")";
   }
-  fail(kTimedOut, "%s: waited %g s for %s; ranks are in:%s", where.c_str(), options.timeout, awaited.c_str(),
-       describe_streams(world, program, manifest).c_str());
+  std::string report = text("%s: waited %g s for %s; ranks are in:%s", where.c_str(), options.timeout, awaited.c_str(),
+                            describe_streams(world, program).c_str());
+  const std::string culprit = who_holds_up(world);
+  if (culprit.empty()) throw Failure{kTimedOut, report};
+  constexpr bool kNamesRank = true;
+  throw Failure{kTimedOut, text("%s; rank %d, %s", culprit.c_str(), rank, report.c_str()), -1, kNamesRank};
 }
 
 void RankBase::stall_in(const Step& step) const {

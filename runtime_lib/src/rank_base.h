@@ -93,6 +93,8 @@ struct RankBase {
   void barrier() const;
   /// The same, however long the others take.
   void await_others() const;
+  /// A stream has come to the end of the iteration: it waits for the others of this rank.
+  void end_walk(int stream) const;
   /// A wrong input that was noticed while the program runs: what it reads and writes is clamped, and so it may go on
   /// where the options say so. Of several complaints the first stays.
   void complain(const std::string& what) const;

@@ -99,6 +99,7 @@ void World::set_status(int rank, int stream, const char* name, int64_t index, in
   }
   status.index.store(index, std::memory_order_relaxed);
   status.layer.store(layer, std::memory_order_relaxed);
+  status.awaited.store(Awaited::Nothing, std::memory_order_relaxed);
 }
 
 std::string World::status(int rank, int stream) const {
@@ -112,6 +113,14 @@ std::string World::status(int rank, int stream) const {
   const int64_t index = status.index.load(std::memory_order_relaxed);
   const std::string step = in_layer(name, status.layer.load(std::memory_order_relaxed));
   return index == 0 ? step : text("%s [%ld]", step.c_str(), long(index));
+}
+
+void World::set_awaited(int rank, int stream, Awaited awaited) const {
+  status_[rank * shape.streams + stream].awaited.store(awaited, std::memory_order_relaxed);
+}
+
+Awaited World::awaited(int rank, int stream) const {
+  return status_[rank * shape.streams + stream].awaited.load(std::memory_order_relaxed);
 }
 
 // The order of store and load matters: a waiter counts itself before it looks at the word a last time, so that
@@ -153,7 +162,10 @@ bool World::wait(int rank, Word& word, uint32_t value, double timeout) const {
   }
   sleepers.fetch_sub(1, std::memory_order_relaxed);
   if (!reached && has_failed()) throw Failure{failure(), ""};
-  if (!reached && now_ns() > gone_at) fail(kEnvironment, "rank %d ended without a word: it was killed", gone_rank());
+  if (!reached && now_ns() > gone_at) {
+    const int gone = gone_rank();
+    throw Failure{kEnvironment, text("rank %d ended without a word: it was killed", gone), gone};
+  }
   return reached;
 }
 

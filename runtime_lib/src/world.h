@@ -4,8 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "failure.h"
+#include "manifest.h"
 #include "weft/program.h"
 
 namespace weft {
@@ -20,12 +22,16 @@ struct WorldShape {
   int notes = 0;  // of each rank
 };
 
+/// What a stream waits for: nothing, other streams of its own rank, or other ranks.
+enum class Awaited : int32_t { Nothing, OwnRank, OtherRanks };
+
 /// The step a stream is in, copied so that any rank can name it.
 struct Status {
-  static constexpr int kWords = 11;  // 88 characters
+  static constexpr int kWords = (kLongestStatus + 1) / 8;
   std::atomic<uint64_t> text[kWords];
   std::atomic<int64_t> index;
   std::atomic<int32_t> layer;
+  std::atomic<Awaited> awaited;
 };
 
 struct RankSlot {
@@ -56,7 +62,8 @@ class World {
   static int64_t bytes_of(const WorldShape& shape);
 
   const WorldShape shape;
-  Relay* relay = nullptr;  // where this memory is a copy of this process alone: the way to the other ranks
+  Relay* relay = nullptr;          // where this memory is a copy of this process alone: the way to the other ranks
+  std::string_view manifest = {};  // for messages about steps
 
   char* memory() const { return memory_; }
   char* window(int rank) const { return windows_ + rank * window_stride_; }
@@ -77,11 +84,14 @@ class World {
   /// What `rank` has left under this key; nullptr: nothing yet.
   const Note* find_note(int rank, uint64_t key) const;
 
+  /// The stream is in this step, and waits for nothing.
   void set_status(int rank, int stream, const char* name, int64_t index, int layer = kNoLayer) const;
   void set_status(int rank, int stream, const Step& step, int64_t index) const {
     set_status(rank, stream, step.name, index, step.layer);
   }
   std::string status(int rank, int stream) const;
+  void set_awaited(int rank, int stream, Awaited awaited) const;
+  Awaited awaited(int rank, int stream) const;
 
   /// Stores a word that `rank` signals, and wakes who waits for it.
   void signal(int rank, Word& word, uint32_t value) const;

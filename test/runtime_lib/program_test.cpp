@@ -313,7 +313,8 @@ TEST_CASE("program: a stalled rank ends all in time, and the report says who is 
     const Finished done =
         run("mlp2", "--random-inputs 1 --timeout 0.5 --stall 1:proj --weights " + folder / "w.bin" + how);
     CHECK(done.code == 124);
-    CHECK_MESSAGE(contains(done, "rank 1, compute: proj\n"), done.text);
+    CHECK_MESSAGE(contains(done, "mlp: error: rank 1 waits for no other, and is still in proj; rank "), done.text);
+    CHECK_MESSAGE(contains(done, "ranks are in:\n  rank 1, compute: proj\n"), done.text);
     CHECK(contains(done, "waited 0.5 s"));
     CHECK(done.seconds < 10);
   }
@@ -327,7 +328,7 @@ TEST_CASE("program: a rank whose process is stopped is named where the others ru
                         " & parent=$!; sleep 0.6; kill -STOP $(pgrep -P $parent | tail -n 1); wait $parent");
   CHECK(done.code == 124);
   CHECK_MESSAGE(contains(done, "waited 0.5 s for "), done.text);
-  CHECK_MESSAGE(contains(done, "rank 1 is silent: its process "), done.text);
+  CHECK_MESSAGE(contains(done, "mlp: error: rank 1 is silent: its process "), done.text);
   CHECK(done.seconds < 10);
 }
 
@@ -353,6 +354,18 @@ TEST_CASE("program: a killed rank ends all with exit 6, and is named") {
   CHECK(done.code == 6);
   CHECK_MESSAGE(contains(done, "rank 1 was killed by signal 9"), done.text);
   CHECK(contains(done, "in proj"));
+  CHECK(done.seconds < 10);
+}
+
+TEST_CASE("program: ranks of a launcher say where one of them was killed") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(2));
+  const std::string rank = "MASTER_PORT=" + std::to_string(getpid() + 1) + " WORLD_SIZE=2 RANK=";
+  const std::string flags = " $P --random-inputs 1 --timeout 30 --weights " + folder / "w.bin";
+  const Finished done = shell("mlp2", rank + "1" + flags + " --stall 1:proj & victim=$!; " + rank + "0" + flags +
+                                          " & other=$!; sleep 0.6; kill -9 $victim; wait $other");
+  CHECK(done.code == 6);
+  CHECK_MESSAGE(contains(done, "mlp: error: rank 1 ended without a word: it was killed in proj"), done.text);
   CHECK(done.seconds < 10);
 }
 

@@ -64,10 +64,16 @@ void write_order(PlanDraft& draft, Independence independence) {
 void report_deadlock(const PlanDraft& draft) {
   const auto mutual = mutual_blocks(draft.plan);
   if (!mutual) return;
+  const Block &a = draft.plan.blocks[mutual->first], &b = draft.plan.blocks[mutual->second];
+  const bool share_rank = std::ranges::any_of(draft.plan.places[a.place.index].ranks,
+                                              [&](int rank) { return draft.plan.places[b.place.index].holds(rank); });
   draft.diags.error("pipeline-deadlock", draft.module.pipeline->loc,
                     "the stages '{}' and '{}' read each other's results, and in this order their ranks would wait for "
-                    "ever: what reads the other stage's result must stand in a stage of its own",
-                    draft.plan.blocks[mutual->first].name, draft.plan.blocks[mutual->second].name);
+                    "ever: {}what reads the other stage's result must stand in a stage of its own",
+                    a.name, b.name,
+                    share_rank ? ""
+                               : "both must run their passes and micro-batches in one sequence, as every order with a "
+                                 "name has them, or ");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/pipelining/mutual_stages.h"
 #include "passes/pipelining/orders.h"
 
 namespace weftc {
@@ -81,7 +82,6 @@ std::vector<int> ranks_of(const std::vector<PlaceRequest>& places, const StageRe
 }
 
 /// The blocks that run micro-batches, with times of one; `numbers` gets the number that each has in the pipeline.
-/// Blocks that read each other are ordered by none of these reads.
 StagedPipeline blocks_of(const Schedule& schedule, const Pipeline& pipeline, const std::vector<BlockRead>& reads,
                          std::vector<int>& numbers) {
   const std::vector<PlaceRequest> places = places_of(schedule);
@@ -105,7 +105,6 @@ StagedPipeline blocks_of(const Schedule& schedule, const Pipeline& pipeline, con
     if (from >= 0 && to >= 0) made.problem.blocks[static_cast<size_t>(to)].after.push_back(from);
   }
   order_within_stages(made);
-  cut_circles(made.problem);
   int world = 0;
   for (const PlaceRequest& place : places)
     for (const int rank : place.ranks) world = std::max(world, rank + 1);
@@ -117,16 +116,16 @@ StagedPipeline blocks_of(const Schedule& schedule, const Pipeline& pipeline, con
 void list_named(const Schedule& schedule, Pipeline& pipeline, const std::vector<BlockRead>& reads, Diags& diags) {
   const PipelineRequest& request = *schedule.pipeline;
   std::vector<int> numbers;
-  const StagedPipeline blocks = blocks_of(schedule, pipeline, reads, numbers);
+  const JoinedStages joined = join_mutual_stages(blocks_of(schedule, pipeline, reads, numbers));
   const bool is_named = request.order == PipelineRequest::Order::Named;
-  const auto name = [&](int stage) { return request.stages[static_cast<size_t>(stage)].name; };
+  const auto name = [&](int stage) { return request.stages[as_index(joined.first_stages[as_index(stage)])].name; };
   const OrderedTurns made =
-      named_order(blocks, is_named ? request.named : PipelineOrder::OneFOneB, request.micro_batches, name);
+      named_order(joined.pipeline, is_named ? request.named : PipelineOrder::OneFOneB, request.micro_batches, name);
   if (!made.refusal.empty()) {
     diags.error("order-stages", request.order_loc, "{}", made.refusal);
     return;
   }
-  for (const PipelineTurn& turn : made.turns)
+  for (const PipelineTurn& turn : turns_of_members(joined, made.turns))
     pipeline.order.push_back({numbers[static_cast<size_t>(turn.block)], turn.micro_batch});
 }
 

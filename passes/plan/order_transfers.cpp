@@ -37,6 +37,7 @@ class TransferOrder {
 
   void run() {
     if (independence_ != Independence::Shared) part_streams();
+    receive_in_front();
     deepen_shared_memory();
     for (size_t t = 0; t < plan_.transfers.size(); ++t) order_transfer(static_cast<int>(t));
   }
@@ -120,6 +121,16 @@ class TransferOrder {
     }
   }
 
+  bool is_in_front(const Spot& spot) const { return plan_.blocks[spot.block].turn == Turn::Before; }
+
+  /// What arrives in front of the micro-batches is read in all of them: it is received by the stream that computes,
+  /// which then need not wait for it again.
+  void receive_in_front() {
+    for (size_t t = 0; t < plan_.transfers.size(); ++t)
+      if (const Spot recv = find_move<RecvStep>(static_cast<int>(t)); is_in_front(recv))
+        step_at(recv).stream = kComputeStream;
+  }
+
   /// Blocks of one place read each other's values where they lie.
   void deepen_shared_memory() {
     for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
@@ -183,7 +194,8 @@ class TransferOrder {
     if (!is_once && deep_to < plan_.micro_batches) wait_for_readers(step_at(recv), is_forward(recv), readers, deep_to);
     std::set<size_t> blocks;
     for (const Spot& reader : readers)
-      if (blocks.insert(reader.block).second) wait(first_leaf(step_at(reader)), moved_by(recv), 0);
+      if (!is_in_front(recv) && blocks.insert(reader.block).second)
+        wait(first_leaf(step_at(reader)), moved_by(recv), 0);
   }
 
   Plan& plan_;

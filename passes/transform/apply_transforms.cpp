@@ -195,7 +195,7 @@ void apply_transforms(Module& module, const Env& env) {
   }
   if (module.pipeline && module.pipeline->micro_batches > 1) chunk_micro_batches(module, env.schedule, env.diags);
   if (!env.diags.ok()) return;
-  if (module.pipeline && module.training) settle_blocks(module, *env.schedule.pipeline, env.diags);
+  if (module.pipeline && module.training) settle_blocks(module, *env.schedule.pipeline);
   if (env.schedule.train && env.schedule.train->accumulate > 1)
     accumulate_micro_batches(module, env.schedule, env.diags);
 }

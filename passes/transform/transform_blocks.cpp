@@ -1,6 +1,7 @@
 // pipeline, of a training: what stands outside of the micro-batches gets blocks that run once.
 //
-//   a_start      in front of them, what they read: numbers of labels that count
+//   a_start      in front of them, what they read: numbers of labels that count, and what is made of inputs that all
+//                micro-batches share; a_start_2 where it needs what another stage's a_start has sent it
 //   a_figures    behind them: the loss of the batch, of the sums that the micro-batches have made
 //   a_update     what is made of the sums of gradients; a_update_2 where it needs another stage's update, whose
 //                a_update has sent it: the norm of all gradients, gradients of a parameter that two stages read
@@ -17,7 +18,8 @@ namespace weftc {
 
 namespace {
 
-/// What the order of blocks that run once is by: the turn, the phase, the level of an update, the stage.
+/// What the order of blocks that run once is by: the turn, the phase, how many others it waits for one by one, the
+/// stage.
 struct OnceKey {
   Turn turn;
   Phase phase;
@@ -27,7 +29,7 @@ struct OnceKey {
 
 class OnceBlocks {
  public:
-  OnceBlocks(Module& module, Diags& diags) : module_(module), graph_(module.graph), diags_(diags) {
+  explicit OnceBlocks(Module& module) : module_(module), graph_(module.graph) {
     for (const OpId id : graph_.order())
       if (const Op& op = graph_.op(id); op.kind == OpKind::Chunk && op.mechanism == Mechanism::Pipeline) chunk_ = id;
   }
@@ -36,7 +38,6 @@ class OnceBlocks {
     find_ops();
     find_levels();
     for (const OpId id : ops_) keys_.emplace(id, key_of(id));
-    report_sent_in_front(request);
     number(request);
   }
 
@@ -44,7 +45,8 @@ class OnceBlocks {
   const Pipeline::Block& block(const Op& op) const { return module_.pipeline->blocks[static_cast<size_t>(*op.block)]; }
   int stage(OpId id) const { return block(graph_.op(id)).stage; }
 
-  /// In front stands what the micro-batches read. Without them forward and backward pass are blocks that stay.
+  /// In front stands what the micro-batches read, and what is sent of it, whoever reads that. Without them forward and
+  /// backward pass are blocks that stay.
   void find_ops() {
     std::vector<bool> is_in_front(graph_.op_capacity(), false);
     if (chunk_) is_in_front = ancestors_of(graph_, graph_.op(chunk_).inputs);
@@ -53,12 +55,16 @@ class OnceBlocks {
       if (!op.block || id == chunk_ || category(op) == Category::Source) continue;
       if (!chunk_ && block(op).turn != Turn::Behind) continue;
       ops_.push_back(id);
+      if (op.kind == OpKind::Transfer && is_in_front[graph_.producer(op.inputs[0]).index]) is_in_front[id.index] = true;
       if (!is_in_front[id.index]) behind_.insert(id);
     }
   }
 
   /// Of what stands behind the micro-batches: what figures need, or the rest.
-  Phase phase(OpId id) const { return block(graph_.op(id)).phase == Phase::Forward ? Phase::Forward : Phase::Update; }
+  Phase phase(OpId id) const {
+    const bool is_forward = !behind_.contains(id) || block(graph_.op(id)).phase == Phase::Forward;
+    return is_forward ? Phase::Forward : Phase::Update;
+  }
 
   /// The stage that sums up a result of the micro-batches.
   int stage_of_total(ValueId v) const {
@@ -67,28 +73,28 @@ class OnceBlocks {
   }
 
   /// The least level of an op as an operand of its has it. Who sends a sum does so in a block of its own.
-  int level_behind(OpId id, ValueId v) {
+  int level_after(OpId id, ValueId v) {
     const OpId maker = graph_.producer(v);
     if (maker == chunk_ && graph_.op(id).kind == OpKind::Transfer) {
       once_.insert({{Turn::Behind, phase(id), 0, stage_of_total(v)}, 0});
       return 1;
     }
     const auto made = levels_.find(maker);
-    if (made == levels_.end() || phase(maker) != phase(id)) return 0;
+    if (made == levels_.end() || behind_.contains(maker) != behind_.contains(id) || phase(maker) != phase(id)) return 0;
     return made->second + (stage(maker) == stage(id) ? 0 : 1);
   }
 
-  /// As late as its readers let it be: what is sent on stands with what is sent on.
+  /// In front as early as its operands let it be; behind as late as its readers do: what is sent on stands with what
+  /// is sent on.
   void find_levels() {
     for (const OpId id : ops_) {
-      if (!behind_.contains(id)) continue;
       int level = 0;
       for (const ValueId v : graph_.op(id).inputs)
-        if (v) level = std::max(level, level_behind(id, v));
+        if (v) level = std::max(level, level_after(id, v));
       levels_[id] = level;
     }
     for (auto at = ops_.rbegin(); at != ops_.rend(); ++at) {
-      if (!levels_.contains(*at)) continue;
+      if (!behind_.contains(*at)) continue;
       int latest = INT32_MAX;
       for (const ValueId v : graph_.op(*at).outputs)
         for (const Use& use : graph_.value(v).uses)
@@ -100,31 +106,7 @@ class OnceBlocks {
   }
 
   OnceKey key_of(OpId id) const {
-    if (!behind_.contains(id)) return {Turn::Before, Phase::Forward, 0, stage(id)};
-    return {Turn::Behind, phase(id), levels_.at(id), stage(id)};
-  }
-
-  /// What is sent though it is computed in front of the micro-batches: to another block in front, or inside of the
-  /// micro-batches to one of theirs.
-  std::optional<std::string> sent_in_front() const {
-    for (const OpId id : ops_)
-      if (graph_.op(id).kind == OpKind::Transfer && !behind_.contains(id))
-        return graph_.value(graph_.op(id).inputs[0]).name;
-    if (!chunk_) return {};
-    const Graph& body = graph_.op(chunk_).regions[0];
-    for (const OpId id : body.order())
-      if (body.op(id).kind == OpKind::Transfer && body.producer_op(body.op(id).inputs[0]).kind == OpKind::Input)
-        return body.value(body.op(id).inputs[0]).name;
-    return {};
-  }
-
-  /// A block that runs once in front sends nothing, since who receives it reads it in every micro-batch.
-  void report_sent_in_front(const PipelineRequest& request) {
-    if (const std::optional<std::string> sent = sent_in_front())
-      diags_.error("pipeline-sent-in-front-unsupported", request.micro_batches_loc,
-                   "'{}' is computed once in front of the micro-batches, and read at another place: nodes that make "
-                   "it and nodes that read it must be in stages of one place",
-                   *sent);
+    return {behind_.contains(id) ? Turn::Behind : Turn::Before, phase(id), levels_.at(id), stage(id)};
   }
 
   /// Blocks in front, those of micro-batches, blocks behind.
@@ -179,7 +161,6 @@ class OnceBlocks {
 
   Module& module_;
   Graph& graph_;
-  Diags& diags_;
   OpId chunk_;  // none: there is one micro-batch
   std::vector<OpId> ops_;
   std::set<OpId> behind_;
@@ -190,8 +171,6 @@ class OnceBlocks {
 
 }  // namespace
 
-void settle_blocks(Module& module, const PipelineRequest& request, Diags& diags) {
-  OnceBlocks(module, diags).run(request);
-}
+void settle_blocks(Module& module, const PipelineRequest& request) { OnceBlocks(module).run(request); }
 
 }  // namespace weftc

@@ -68,7 +68,7 @@ void overlap_ops(const StepContext& step, const OverlapStep& what);
 /// The graph as one Chunk over micro-batches (`pipeline:`); of a training, forward and backward pass.
 void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
 /// Gives what stands outside of the micro-batches of a training blocks that run once.
-void settle_blocks(Module& module, const PipelineRequest& request, Diags& diags);
+void settle_blocks(Module& module, const PipelineRequest& request);
 /// The ops of a training that run in so many micro-batches, which have to divide an input; reports why there are none
 /// at `loc`.
 std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, int count, const Loc& loc, Diags& diags);

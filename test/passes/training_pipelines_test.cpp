@@ -236,6 +236,40 @@ m (float[8, 8] x, int64[8] left, int64[8] right) => (float[8, 8] y, float[8, 8] 
                     in_stages(train, places, "A: {place: a, nodes: [a1, a2]}, B: {place: b, nodes: rest}", 4, "1f1b"));
 }
 
+TEST_CASE("training pipelines: stages that read each other run in step, whatever the order is called") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 6] w1 = random(1, 0.5), float[6, 6] w2 = random(2, 0.5), float[6, 6] w3 = random(3, 0.5), float[6, 6] w4 = random(4, 0.5)> {
+  [a1] h1 = MatMul(x, w1) [b1] h2 = MatMul(h1, w2) [a2] h3 = Tanh(h2) [b2] h4 = MatMul(h3, w3) [c1] y = MatMul(h4, w4)
+})";
+  for (const char* stages :
+       {"A: {place: a, nodes: 'a*'}, B: {place: b, nodes: 'b*'}, C: {place: c, nodes: c1}",
+        "A: {place: a, nodes: [a1, a2]}, B: {place: b, nodes: b1}, C: {place: c, nodes: rest}",
+        "A: {place: b, nodes: [a1, b2]}, B: {place: c, nodes: [b1, a2]}, C: {place: a, nodes: c1}"})
+    for (const int micro_batches : {1, 2, 6})
+      for (const char* order : {"gpipe", "1f1b", "zb-h1"})
+        check_staged_step(model, kMomentum, in_stages(kMomentum, kApart, stages, micro_batches, order));
+}
+
+TEST_CASE("training pipelines: what all micro-batches share is made once, and sent once in front of them") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[6, 4] shared, float[12, 6] target) => (float[12, 6] y)
+<float[4, 6] w1 = random(1, 0.5), float[6, 6] w2 = random(2, 0.5), float[6, 6] w3 = random(3, 0.5)> {
+  [a1] s = Tanh(shared) [a2] h1 = MatMul(x, w2) [b1] t = MatMul(s, w1) [b2] h2 = MatMul(h1, t) [c1] u = Sin(s)
+  [c2] v = MatMul(u, w1) [c3] h3 = MatMul(h2, v) [c4] y = MatMul(h3, w3)
+})";
+  const char* over =
+      "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [1], mesh: {t: 1}}, c: {ranks: [2, 0], mesh: {t: 2}}";
+  for (const char* places : {kApart, over})
+    for (const char* stages :
+         {"A: {place: a, nodes: 'a*'}, B: {place: b, nodes: 'b*'}, C: {place: c, nodes: 'c*'}",
+          "A: {place: a, nodes: [a1, c1]}, B: {place: b, nodes: [a2, 'b*']}, C: {place: c, nodes: rest}",
+          "A: {place: a, nodes: a1}, B: {place: b, nodes: [a2, 'b*', c1]}, C: {place: c, nodes: rest}"})
+      for (const int micro_batches : {1, 3})
+        for (const char* order : {"gpipe", "1f1b\n  backward: split"})
+          check_staged_step(model, kMomentum, in_stages(kMomentum, places, stages, micro_batches, order));
+}
+
 TEST_CASE("training pipelines: blocks have names, phases and turns") {
   const Planned made = plan_of(kTied, in_stages(kClipped, kApart, kCases[2].stages, 2, "gpipe"));
   std::vector<std::string> names;

@@ -324,13 +324,23 @@ int Stages::stage_of_rest() const {
   return rest == stages.end() ? kNone : static_cast<int>(rest - stages.begin());
 }
 
-/// The earliest stage of the nodes that the op is a derivative of, since its backward pass is the last of theirs.
+/// By node of the forward pass: where its ops are. One that it shares with another stage's node may be there.
+std::map<std::string, int> Stages::stages_of_nodes() const {
+  std::map<std::string, int> stages;
+  for (const OpId id : graph_.order()) {
+    if (phase_of_[id.index] != Phase::Forward || stage(id) < 0) continue;
+    for (const OriginId origin : graph_.op(id).origins) {
+      int& at = stages.emplace(module_.origins[origin.index].name, kNone).first->second;
+      at = latest(at, stage(id));
+    }
+  }
+  return stages;
+}
+
+/// The earliest stage of the nodes that the op is a derivative of, since its backward pass is the last of theirs. What
+/// adds up gradients is where the last of them is made.
 void Stages::assign_backward() {
-  std::map<std::string, int> stage_of_node;
-  for (const OpId id : graph_.order())
-    if (phase(id) == Phase::Forward && stage(id) >= 0)
-      for (const OriginId origin : graph_.op(id).origins)
-        stage_of_node.emplace(module_.origins[origin.index].name, stage(id));
+  const std::map<std::string, int> stage_of_node = stages_of_nodes();
   for (const OpId id : graph_.order()) {
     const Op& op = graph_.op(id);
     if (phase(id) != Phase::Backward || is_free(id) || is_source(op)) continue;
@@ -340,6 +350,9 @@ void Stages::assign_backward() {
       if (stage(id) < 0 || latest(stage(id), node->second) == stage(id)) stage(id) = node->second;
     }
     if (stage(id) < 0) stage(id) = stage_of_operands(op);
+    if (op.kind != OpKind::Add) continue;
+    for (const ValueId v : op.inputs)
+      if (v && phase(graph_.producer(v)) == Phase::Backward) stage(id) = earliest(stage(id), stage(graph_.producer(v)));
   }
 }
 

@@ -75,6 +75,7 @@ class Stages {
   void split_backward();
   void join_late_weights(const std::vector<bool>& is_awaited, std::vector<bool>& is_split) const;
   void find_totals();
+  std::map<std::string, int> stages_of_nodes() const;
   void assign_backward();
   void keep_received();
   ValueId find_first(ValueId again) const;

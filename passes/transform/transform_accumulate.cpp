@@ -177,6 +177,9 @@ class MicroBatchOps {
           std::all_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return state_of(typing, v) == Kind::R; });
       if (is_inside(id) && is_same && readers_of(op).outside) keep_in_front(id);
     }
+    for (OpId id : typing.ops)  // what is made once is sent once
+      if (graph_.op(id).kind == OpKind::Transfer && outside_.contains(graph_.producer(graph_.op(id).inputs[0])))
+        keep_in_front(id);
   }
 
   /// Why nothing is left to run in micro-batches; no refusal where no input is cut.
@@ -233,6 +236,26 @@ std::map<ValueId, AxisState> seeds_of_batch(const Module& module, int count) {
   return seeds;
 }
 
+/// True for an input whose rows meet another dimension than the first of what reads it: as many columns as the batch
+/// has rows.
+bool is_spread(const Module& module, ValueId input) {
+  const Graph& graph = module.graph;
+  return std::ranges::any_of(graph.value(input).uses, [&](const Use& use) {
+    return use.op && category(graph.op(use.op)) == Category::Pointwise &&
+           graph.type(graph.result(use.op)).ndim() > graph.type(input).ndim();
+  });
+}
+
+/// The ops that run in micro-batches. Where all inputs with as many rows as the batch cannot be cut, those may not have
+/// it that look like that: they are the same in all micro-batches.
+ChunkTypes find_micro_batches(const Module& module, std::map<ValueId, AxisState> seeds, int count) {
+  ChunkTypes typing = MicroBatchOps(module, seeds, count).find();
+  const auto dropped = std::erase_if(seeds, [&](const auto& seed) { return is_spread(module, seed.first); });
+  if (typing.refusal.empty() || dropped == 0 || seeds.empty()) return typing;
+  ChunkTypes other = MicroBatchOps(module, seeds, count).find();
+  return other.refusal.empty() ? other : typing;
+}
+
 /// An input that has the batch of the seeds and is none of them: the rows that a rank has of it cannot be cut.
 ValueId uncut_input(const Module& module, const std::map<ValueId, AxisState>& seeds) {
   const auto rows = [&](ValueId v) { return module.graph.type(v).shape[0].bound; };
@@ -254,7 +277,7 @@ std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, i
     return {};
   }
   ChunkTypes typing;
-  if (!seeds.empty()) typing = MicroBatchOps(module, std::move(seeds), count).find();
+  if (!seeds.empty()) typing = find_micro_batches(module, std::move(seeds), count);
   if (!typing.refusal.empty())
     report_untyped(module, typing, count, loc, diags);
   else if (typing.ops.empty())

@@ -130,18 +130,20 @@ class Section {
     row.set("name", format("rank {}", rank)).set("y", std::to_string(top_of(rank)));
     row.set("waits", lane.busy > 0 ? "waits " + share_text(picture_.bubble_of(lane)) : "");
     row.set("peak", has_memory() ? bytes_text(peak_of(lane)) : "");
-    for (const PictureBox& box : lane.boxes) add_box(box, rank);
+    const bool names_stage = picture_.stages_of(lane).size() > 1;
+    for (const PictureBox& box : lane.boxes) add_box(box, rank, names_stage);
     if (has_memory()) add_memory(lane, rank);
   }
 
-  void add_box(const PictureBox& box, size_t rank) {
+  void add_box(const PictureBox& box, size_t rank, bool names_stage) {
     const PictureBlock& block = picture_.blocks[as_index(box.block)];
     const std::string number = block.pass == PicturePass::Once ? "" : std::to_string(box.micro_batch);
+    const std::string text = names_stage && !number.empty() ? block.stage() + " " + number : number;
     Params& item = params_.list("boxes").emplace_back();
     item.set("x", x(box.begin)).set("width", width(box.end - box.begin)).set("y", std::to_string(top_of(rank)));
     item.set("class", std::string(name_of(block.pass)));
-    item.set("room", number.empty() ? "" : room_for(number, box.end - box.begin));
-    item.set("number", number);
+    item.set("room", text.empty() ? "" : room_for(text, box.end - box.begin));
+    item.set("number", html_text(text));
     std::string tip = block.name + (number.empty() ? "" : ", micro-batch " + number) + format("\nrank {}: ", rank) +
                       nanoseconds_text(box.end - box.begin) + " from " + nanoseconds_text(box.begin - begin_) + " to " +
                       nanoseconds_text(box.end - begin_);

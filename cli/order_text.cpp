@@ -1,6 +1,8 @@
 // A box of the terminal's picture begins with its micro-batch, and is as wide as its time:
 //
 //   rank 0  0-1-2-......A===3-B===....   forward passes of micro-batches 0, 1, 2; backward pass of 0; ...
+//
+// A rank that runs several stages has a line for each, with its name.
 #include "cli/order_text.h"
 
 #include <algorithm>
@@ -80,11 +82,36 @@ class TextScale {
   double width_ = 1;
 };
 
+/// A line of the picture: what a rank runs, or what it runs of one stage.
+struct Line {
+  std::string name;
+  size_t rank;
+  bool is_first;      // of its rank: it has the rank's figures, and what runs once
+  std::string stage;  // "": all that the rank runs
+};
+
+/// Long names of stages are cut.
+std::vector<Line> lines_of(const OrderPicture& picture) {
+  constexpr size_t kLongest = 16;
+  std::vector<Line> lines;
+  for (size_t rank = 0; rank < picture.lanes.size(); ++rank) {
+    const std::string name = format("rank {}", rank);
+    const std::vector<std::string> stages = picture.stages_of(picture.lanes[rank]);
+    if (stages.size() < 2) lines.push_back({name, rank, true, ""});
+    for (size_t s = 0; s < stages.size() && stages.size() > 1; ++s)
+      lines.push_back({(s == 0 ? name : std::string(name.size(), ' ')) + "  " + stages[s].substr(0, kLongest), rank,
+                       s == 0, stages[s]});
+  }
+  return lines;
+}
+
 /// A box is a column wide at least: where one is taken by the box before, it moves by one, or is left out.
-std::string bar_text(const OrderPicture& picture, const PictureLane& lane, const TextScale& scale, size_t columns) {
+std::string bar_text(const OrderPicture& picture, const Line& line, const TextScale& scale, size_t columns) {
   std::string bar(columns, '.');
   size_t free = 0;
-  for (const PictureBox& box : lane.boxes) {
+  for (const PictureBox& box : picture.lanes[line.rank].boxes) {
+    const std::string stage = picture.blocks[as_index(box.block)].stage();
+    if (!line.stage.empty() && stage != line.stage && !(stage.empty() && line.is_first)) continue;
     const size_t begin = std::min(scale.column(box.begin), columns - 1), from = std::max(begin, free);
     if (scale.is_cut(box) || from > begin + 1 || from == columns) continue;
     const BoxText text = text_of(picture, box);
@@ -122,14 +149,14 @@ std::string legend_text(const OrderPicture& picture) {
 }
 
 std::string picture_text(const OrderPicture& picture) {
-  std::vector<std::string> names, waits, peaks;
+  std::vector<std::string> waits, peaks;
   size_t widths[3] = {0, 5, 0};
-  for (size_t rank = 0; rank < picture.lanes.size(); ++rank) {
-    const PictureLane& lane = picture.lanes[rank];
-    names.push_back(format("rank {}", rank));
-    waits.push_back(lane.busy > 0 ? share_text(picture.bubble_of(lane)) : "-");
-    peaks.push_back(lane.memory.empty() ? "" : bytes_text(peak_of(lane)));
-    const std::string* cells[3] = {&names.back(), &waits.back(), &peaks.back()};
+  const std::vector<Line> lines = lines_of(picture);
+  for (const Line& line : lines) {
+    const PictureLane& lane = picture.lanes[line.rank];
+    waits.push_back(!line.is_first ? "" : lane.busy > 0 ? share_text(picture.bubble_of(lane)) : "-");
+    peaks.push_back(!line.is_first || lane.memory.empty() ? "" : bytes_text(peak_of(lane)));
+    const std::string* cells[3] = {&line.name, &waits.back(), &peaks.back()};
     for (size_t i = 0; i < 3; ++i) widths[i] = std::max(widths[i], cells[i]->size());
   }
   const bool has_memory = widths[2] > 0;
@@ -144,8 +171,8 @@ std::string picture_text(const OrderPicture& picture) {
   };
   const TextScale scale(picture, columns);
   std::string text = row("", parts_text(picture, scale, columns), "waits", has_memory ? "at the peak" : "");
-  for (size_t rank = 0; rank < names.size(); ++rank)
-    text += row(names[rank], bar_text(picture, picture.lanes[rank], scale, columns), waits[rank], peaks[rank]);
+  for (size_t i = 0; i < lines.size(); ++i)
+    text += row(lines[i].name, bar_text(picture, lines[i], scale, columns), waits[i], peaks[i]);
   return text + legend_text(picture) + (scale.has_cut() ? "  (//: the other periods are left out)\n" : "");
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/base/contains.h"
 #include "passes/pipelining/makespan.h"
 
 namespace weftc {
@@ -196,6 +197,20 @@ std::string_view name_of(PicturePass pass) {
 }
 
 double OrderPicture::bubble() const { return part_idle(mean_busy(*this), length); }
+std::string PictureBlock::stage() const {
+  if (pass == PicturePass::Once) return "";
+  const std::string part = "_" + std::string(name_of(pass));
+  return name.ends_with(part) ? name.substr(0, name.size() - part.size()) : name;
+}
+
+std::vector<std::string> OrderPicture::stages_of(const PictureLane& lane) const {
+  std::vector<std::string> stages;
+  for (const PictureBox& box : lane.boxes)
+    if (const std::string stage = blocks[as_index(box.block)].stage(); !stage.empty() && !contains(stages, stage))
+      stages.push_back(stage);
+  return stages;
+}
+
 double OrderPicture::bubble_of(const PictureLane& lane) const {
   return part_idle(static_cast<double>(lane.busy), length);
 }

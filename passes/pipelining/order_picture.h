@@ -20,6 +20,8 @@ std::string_view name_of(PicturePass pass);
 struct PictureBlock {
   std::string name;
   PicturePass pass = PicturePass::Forward;
+  /// The block's stage: "a" of "a_forward". "" where it runs once.
+  std::string stage() const;
 };
 
 /// One run of a block on a rank, in nanoseconds. Boxes of blocks that run once may lie before 0 and behind the length.
@@ -64,6 +66,8 @@ struct OrderPicture {
   /// The part of the length in which a rank runs no block of a micro-batch; the mean of those that run any.
   double bubble() const;
   double bubble_of(const PictureLane& lane) const;
+  /// The stages that a rank runs, by their first boxes.
+  std::vector<std::string> stages_of(const PictureLane& lane) const;
   /// That of an order as short as the bound.
   double least_bubble() const;
   int64_t first_begin() const, last_end() const;  // of all boxes

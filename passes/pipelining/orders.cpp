@@ -34,12 +34,17 @@ enum class SplitPasses { Some, All };
 std::string fault_of_split(const StagedPipeline& pipeline, SplitPasses wanted, const StageName& name) {
   const auto has = [&](BlockKind kind) { return std::count(pipeline.kind.begin(), pipeline.kind.end(), kind) > 0; };
   if (!has(BlockKind::Backward)) return "there are only forward passes";
-  if (!has(BlockKind::Weight)) return "no backward pass is split";
+  if (!has(BlockKind::Weight))
+    return "no backward pass is split, since none has a part that other stages wait for and a part that they do not";
   const std::vector<StageBlocks> stages = blocks_by_stage(pipeline);
   for (int stage = 0; wanted == SplitPasses::All && stage < static_cast<int>(stages.size()); ++stage) {
     const StageBlocks& blocks = stages[as_index(stage)];
     if (blocks.backward < 0) return format("stage '{}' has no backward pass", name(stage));
-    if (blocks.weight < 0) return format("the backward pass of stage '{}' is not split", name(stage));
+    if (blocks.weight < 0)
+      return format(
+          "the backward pass of stage '{}' is not split, since it is not in parts of which other stages wait for one "
+          "alone",
+          name(stage));
   }
   return "";
 }

@@ -258,13 +258,14 @@ TEST_CASE("refusals of orders with split backward passes") {
   const std::vector<TestStage> chain = row_of_stages({0, 1, 1, 0});
   for (const PipelineOrder order : {PipelineOrder::ZbH1, PipelineOrder::ZbV, PipelineOrder::DualPipe}) {
     CHECK(refusal_of(chain, TestPasses::Forward, order) == "there are only forward passes");
-    CHECK(refusal_of(chain, TestPasses::Whole, order) == "no backward pass is split");
+    CHECK(refusal_of(chain, TestPasses::Whole, order).starts_with("no backward pass is split, since "));
   }
   CHECK(refusal_of(chain, TestPasses::Split, PipelineOrder::ZbV) == "");
   StagedPipeline partly = staged(chain, TestPasses::Split);
   partly.problem.blocks.pop_back(), partly.stage.pop_back(), partly.kind.pop_back();
   CHECK(named_order(partly, PipelineOrder::ZbH1, 4).refusal == "");
-  CHECK(named_order(partly, PipelineOrder::ZbV, 4).refusal.ends_with(": the backward pass of stage '3' is not split"));
+  CHECK(named_order(partly, PipelineOrder::ZbV, 4)
+            .refusal.find(": the backward pass of stage '3' is not split, since ") != std::string::npos);
 }
 
 TEST_CASE("refusals of zb-v, chimera and dualpipe by place") {

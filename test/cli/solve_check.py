@@ -148,6 +148,10 @@ def check_input():
     refused("kept", lambda case: case["blocks"][2].update(memory=-1), 1, "[problem-kept]")
     refused("freed", lambda case: case["blocks"][2].update(memory=-3), 1, "[problem-freed]")
     refused("size", lambda case: case.update(blocks=row_of([([0], 1, 0)] * 321)), 3, "[problem-size-unsupported]")
+    takers = [{"id": at, "devices": [0], "time": 1, "memory": 1, "deps": []} for at in range(20)]
+    giver = {"id": 20, "devices": [0], "time": 1, "memory": -20, "deps": list(range(20))}
+    refused("undecided", lambda case: case.update(num_devices=1, memory_limit=19, blocks=[*takers, giver]), 3,
+            "takes too long to find out", "[problem-order-unsupported]")
     status, _, err = harness.weft("solve", FOLDER / "absent.json")
     harness.check("input/no file", status == 1 and "[problem-file]" in err, err[-200:])
 

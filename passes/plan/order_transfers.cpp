@@ -33,7 +33,11 @@ struct Spot {
 
 class TransferOrder {
  public:
-  TransferOrder(Plan& plan, Independence independence) : plan_(plan), independence_(independence), writer_(plan) {}
+  TransferOrder(Plan& plan, Independence independence)
+      : plan_(plan), independence_(independence), writer_(plan), positions_(plan.blocks.size()) {
+    for (size_t at = 0; at < plan.order.size(); ++at)
+      positions_[static_cast<size_t>(plan.order[at].block)].push_back(at);
+  }
 
   void run() {
     if (independence_ != Independence::Shared) part_streams();
@@ -146,10 +150,11 @@ class TransferOrder {
                    const std::vector<Spot>& readers) {
     deepen(from, kInstances);
     deepen(to, kInstances);
-    for (size_t a = 0; a < plan_.blocks.size(); ++a)
-      if (share_rank(a, readers.back().block) && share_rank(a, send.block))
-        deepen(to, most_between(a, readers.back().block));
-    deepen(to, most_between(readers.front().block, readers.back().block) + 1);
+    for (const Spot& reader : readers) {
+      for (size_t a = 0; a < plan_.blocks.size(); ++a)
+        if (share_rank(a, reader.block) && share_rank(a, send.block)) deepen(to, most_between(a, reader.block));
+      deepen(to, most_between(readers.front().block, reader.block) + 1);
+    }
     for (const Spot& maker : makers)
       for (const Spot& reader : users(from, false)) deepen(from, most_between(maker.block, reader.block));
     if (independence_ != Independence::AllMicroBatches) return;
@@ -159,17 +164,37 @@ class TransferOrder {
 
   bool is_forward(const Spot& spot) const { return plan_.blocks[spot.block].phase == Phase::Forward; }
 
-  /// The last reader of an instance; of what the forward pass receives, also the last that an evaluation has, which
-  /// leaves out those behind it.
+  /// True if a block has ended each micro-batch before the other one begins it.
+  bool comes_before(size_t block, size_t other) const {
+    return positions_[block].size() == positions_[other].size() &&
+           std::ranges::equal(positions_[block], positions_[other], std::less<>());
+  }
+
+  /// The last readers of an instance: in each block the last one, of blocks that no other always follows.
+  std::vector<Spot> last_readers(const std::vector<Spot>& readers) const {
+    std::map<size_t, Spot> last;
+    for (const Spot& reader : readers) last[reader.block] = reader;
+    std::vector<Spot> found;
+    for (const auto& [block, reader] : last)
+      if (std::ranges::none_of(last, [&](const auto& other) { return comes_before(reader.block, other.first); }))
+        found.push_back(reader);
+    return found;
+  }
+
+  /// The last readers of an instance; of what the forward pass receives, also the last that an evaluation has, which
+  /// leaves out those behind them.
   void wait_for_readers(Step& step, bool is_of_forward, const std::vector<Spot>& readers, int lag) {
-    const auto last_forward =
-        std::find_if(readers.rbegin(), readers.rend(), [&](const Spot& reader) { return is_forward(reader); });
-    const bool is_cut = plan_.training && is_of_forward && !is_forward(readers.back());
     const auto wait = [&](const Spot& reader, bool trains) {
       step.waits.push_back({done_by(reader), writer_.once(), lag, Wait::Reason::Reuse, false, trains});
     };
-    if (is_cut && last_forward != readers.rend()) wait(*last_forward, false);
-    wait(readers.back(), is_cut);
+    const auto in_forward = [&](const Spot& reader) { return is_forward(reader); };
+    const std::vector<Spot> last = last_readers(readers);
+    const bool is_cut = plan_.training && is_of_forward && !std::ranges::all_of(last, in_forward);
+    std::vector<Spot> evaluated;
+    if (is_cut) std::ranges::copy_if(readers, std::back_inserter(evaluated), in_forward);
+    for (const Spot& reader : last_readers(evaluated)) wait(reader, false);
+    for (const Spot& reader : last)
+      if (!is_cut || !is_forward(reader)) wait(reader, is_cut);
   }
 
   /// Dependencies of a transfer: what makes its source, then the send, then the next write of that instance; the last
@@ -178,7 +203,9 @@ class TransferOrder {
   void order_transfer(int number) {
     const BufferId from = plan_.transfers[number].from, to = plan_.transfers[number].to;
     const Spot send = find_move<SendStep>(number), recv = find_move<RecvStep>(number);
-    const std::vector<Spot> makers = users(from, true), readers = users(to, false);
+    const std::vector<Spot> makers = users(from, true);
+    std::vector<Spot> readers = users(to, false);
+    std::ranges::stable_sort(readers, {}, [&](const Spot& reader) { return positions_[reader.block].front(); });
     const bool loaded = makers.empty() && plan_.micro_batches == 1;  // an input, or a view of one
     WEFT_CHECK((loaded || !makers.empty()) && !readers.empty(),
                "transfer '" + plan_.transfers[number].name + "' moves nothing");
@@ -201,6 +228,7 @@ class TransferOrder {
   Plan& plan_;
   const Independence independence_;
   SignalWriter writer_;
+  std::vector<std::vector<size_t>> positions_;  // in the order of blocks, by block
 };
 
 }  // namespace

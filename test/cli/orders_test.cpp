@@ -69,6 +69,21 @@ TEST_CASE("orders: the picture of a terminal") {
   CHECK(order_text(picture, "predicted") == wanted);
 }
 
+TEST_CASE("orders: a rank that runs several stages has a line for each") {
+  const StagedPipeline pipeline = staged({{{0}, {}}, {{0, 1}, {0}}}, TestPasses::Whole);
+  const OrderedTurns named = named_order(pipeline, PipelineOrder::OneFOneB, 2);
+  const OrderPicture picture =
+      picture_of(pipeline, named.turns, 2, {{{0}, 1, true, {}}},
+                 {"first_forward", "second_forward", "first_backward", "second_backward", "first_update"});
+  CHECK(picture.stages_of(picture.lanes[0]) == std::vector<std::string>{"first", "second"});
+  const std::string text = order_text(picture, "predicted");
+  CHECK_MESSAGE(text.find("\n  rank 0  first   0-") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("\n          second  .") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("\n  rank 1          .") != std::string::npos, text);
+  const std::string page = order_section({"t", "s", picture}, 1);
+  CHECK(page.find(">second 1</text>") != std::string::npos);
+}
+
 TEST_CASE("orders: any picture fits a terminal, however small its boxes are") {
   for (const int places : {2, 16})
     for (const int micro_batches : {1, 12, 64})

@@ -270,6 +270,58 @@ m (float[12, 6] x, float[6, 4] shared, float[12, 6] target) => (float[12, 6] y)
           check_staged_step(model, kMomentum, in_stages(kMomentum, places, stages, micro_batches, order));
 }
 
+TEST_CASE("training pipelines: a later stage reads before the backward pass of an earlier one at the same place") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y, float[12, 6] z)
+<float[6, 6] w1 = random(1, 0.5), float[6, 6] w2 = random(2, 0.5)> {
+  [a1] h = MatMul(x, w1) [b1] g = MatMul(h, w2) [b2] k = Sin(g) [c1] y = Add(k, g) [d1] z = Tanh(h)
+})";
+  const char* places = "a: {ranks: [1], mesh: {}}, b: {ranks: [0], mesh: {}}";
+  const char* stages =
+      "A: {place: a, nodes: a1}, B: {place: b, nodes: [b1, b2]}, C: {place: a, nodes: c1}, D: {place: b, nodes: d1}";
+  for (const char* order : {"gpipe", "1f1b", "1f1b\n  backward: split"})
+    for (const int micro_batches : {3, 6})
+      check_staged_step(model, kTwoLosses, in_stages(kTwoLosses, places, stages, micro_batches, order));
+}
+
+TEST_CASE("training pipelines: a sum of gradients is where the last of them is made") {
+  // The views of 'cut' follow the first stage, so that the gradient of h comes from both.
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 6] w1 = random(1, 0.5), float[3, 6] w2 = random(2, 0.5), int64[2] parts = {3, 3}> {
+  [a1] h = MatMul(x, w1) [cut] l, r = Split <axis = -1> (h, parts) [b1] p = Mul(l, r) [b2] q = MatMul(p, w2)
+  [b3] t = Tanh(h) [b4] y = Add(q, t)
+})";
+  const char* over = "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [1], mesh: {t: 1}}";
+  for (const char* places : {over, "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [1], mesh: {t: 1}}"})
+    for (const char* order : {"gpipe", "1f1b\n  backward: split"})
+      for (const std::string& train : {kMomentum, kMomentum + "  recompute: all\n"})
+        check_staged_step(model, train,
+                          in_stages(train, places, "A: {place: a, nodes: a1}, B: {place: b, nodes: rest}", 2, order));
+}
+
+TEST_CASE("training pipelines: nodes of two stages that share an op have their derivatives each in its own") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6] s1 = random(1, 0.5), float[6] s2 = random(2, 0.5), float[6] s3 = random(3, 0.5), float[1] s4 = random(4, 0.5), float[6, 6] w = random(5, 0.5)> {
+  [a1] h = LayerNormalization(x, s1, s1) [b1] g = MatMul(h, w) [c1] e = Exp(s4) [c2] f = Mul(s3, e)
+  [c3] k = LayerNormalization(x, s2, f) [c4] y = Add(k, g)
+})";
+  const char* stages = "A: {place: a, nodes: a1}, B: {place: b, nodes: b1}, C: {place: a, nodes: rest}";
+  const char* places = "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [0, 1], mesh: {t: 2}}";
+  for (const char* order : {"gpipe", "1f1b"})
+    check_staged_step(model, kMomentum, in_stages(kMomentum, places, stages, 2, order));
+}
+
+TEST_CASE("training pipelines: an input with as many columns as the batch has rows is the same in all micro-batches") {
+  const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[4, 3, 4] x, float[4] shift, float[4, 3, 4] target) => (float[4, 3, 4] y)
+<float[4, 4] w = random(1, 0.5)> { [a1] h = MatMul(x, w) [b1] g = Tanh(h) [b2] y = Add(g, shift) })";
+  const char* stages = "A: {place: a, nodes: a1}, B: {place: b, nodes: rest}";
+  const char* places = "a: {ranks: [0], mesh: {}}, b: {ranks: [1], mesh: {}}";
+  check_staged_step(model, kMomentum, in_stages(kMomentum, places, stages, 2, "1f1b"));
+}
+
 TEST_CASE("training pipelines: blocks have names, phases and turns") {
   const Planned made = plan_of(kTied, in_stages(kClipped, kApart, kCases[2].stages, 2, "gpipe"));
   std::vector<std::string> names;

@@ -289,8 +289,8 @@ TEST_CASE("training pipelines: a sum of gradients is where the last of them is m
   const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
 <float[6, 6] w1 = random(1, 0.5), float[3, 6] w2 = random(2, 0.5), int64[2] parts = {3, 3}> {
-  [a1] h = MatMul(x, w1) [cut] l, r = Split <axis = -1> (h, parts) [b1] p = Mul(l, r) [b2] q = MatMul(p, w2)
-  [b3] t = Tanh(h) [b4] y = Add(q, t)
+  [a1] h = MatMul(x, w1) [b1] t = Tanh(h) [cut] l, r = Split <axis = -1> (h, parts) [b2] p = Mul(l, r)
+  [b3] q = MatMul(p, w2) [b4] y = Add(q, t)
 })";
   const char* over = "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [1], mesh: {t: 1}}";
   for (const char* places : {over, "a: {ranks: [0], mesh: {t: 1}}, b: {ranks: [1], mesh: {t: 1}}"})

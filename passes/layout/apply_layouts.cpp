@@ -26,6 +26,16 @@ namespace {
 
 using Kind = AxisState::Kind;
 
+/// An input as a place has it: itself, or a copy that the place loads. None where there is none.
+ValueId copy_at(const Graph& graph, PlaceId place, ValueId input) {
+  if (!input || graph.producer_op(input).place == place) return input;
+  const std::optional<int> port = graph.producer_op(input).port;
+  for (const OpId id : graph.order())
+    if (const Op& op = graph.op(id); op.kind == OpKind::Input && op.place == place && port && op.port == port)
+      return op.outputs[0];
+  return {};
+}
+
 /// Lays out one graph op by op; regions get one of their own. `latest_` maps a value to what its readers get in
 /// its place.
 class GraphLayout {
@@ -204,7 +214,7 @@ void GraphLayout::lay_source(OpId id) {
   const bool parameter = op.kind == OpKind::Input && !is_top();  // laid out where the operand is
   for (const State& state : module_.states)
     if (is_top() && !state.of.empty() && state.input == graph_.value(value).name)
-      if (const ValueId of = graph_.find_value(state.of); of && of.index < value.index)
+      if (const ValueId of = copy_at(graph_, op.place, graph_.find_value(state.of)); of && of.index < value.index)
         layout = layout_as(graph_.type(of), graph_.type(value).shape);
   if (!parameter && requests_.results.contains(value)) {
     const LayoutRequest& request = requests_.results.at(value);
@@ -488,9 +498,12 @@ void match_state_outputs(Module& module) {
   Resharder resharder(module, graph);
   for (const State& state : module.states) {
     const ValueId input = graph.find_value(state.input);
-    for (size_t i = 0; i < graph.outputs().size(); ++i)
-      if (graph.outputs()[i].name == state.output)
-        graph.set_output(i, resharder.reshard(graph.outputs()[i].value, graph.type(input).layout));
+    for (size_t i = 0; i < graph.outputs().size(); ++i) {
+      if (graph.outputs()[i].name != state.output) continue;
+      const ValueId next = graph.outputs()[i].value;
+      const ValueId own = copy_at(graph, graph.producer_op(next).place, input);
+      graph.set_output(i, resharder.reshard(next, graph.type(own ? own : input).layout));
+    }
   }
 }
 

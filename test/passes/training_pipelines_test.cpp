@@ -322,6 +322,27 @@ m (float[4, 3, 4] x, float[4] shift, float[4, 3, 4] target) => (float[4, 3, 4] y
   check_staged_step(model, kMomentum, in_stages(kMomentum, places, stages, 2, "1f1b"));
 }
 
+TEST_CASE("training pipelines: a weight sliced at one place lies whole at another, with what its optimizer keeps") {
+  const char* places = "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [2], mesh: {u: 1}}, c: {ranks: [0], mesh: {u: 1}}";
+  const std::string train =
+      "train:\n  loss: {mean_squared_error: {predictions: y, targets: target}}\n"
+      "  optimizer: {adamw: {rate: 1e-2, epsilon: 1e-3}}\n";
+  const auto check = [&](const char* model, const char* stages, const char* shard) {
+    check_staged_step(model, train, in_stages(train, places, stages, 2, "1f1b") + "shard: " + shard + "\n");
+  };
+  check(kTied,
+        "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: [act, mid]}, C: {place: c, nodes: [skip, turn, fc2]}",
+        "{w: {t: 0}}");
+  // The first stage that reads the bias updates it, but it is made something of first at the other place.
+  check(R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
+<float[6, 8] w1 = random(1, 0.5), float[8] bias = random(2, 0.5), float[8, 6] w2 = random(3, 0.5)> {
+  [heat] s = Exp(bias) [fc1] h1 = MatMul(x, w1) [warm] h2 = Add(h1, bias) [act] h = Gelu(h2) [cool] h3 = Mul(h, s) [fc2] y = MatMul(h3, w2)
+})",
+        "A: {place: b, nodes: [fc1, warm]}, B: {place: c, nodes: act}, C: {place: a, nodes: [heat, cool, fc2]}",
+        "{bias: {t: 0}}");
+}
+
 TEST_CASE("training pipelines: blocks have names, phases and turns") {
   const Planned made = plan_of(kTied, in_stages(kClipped, kApart, kCases[2].stages, 2, "gpipe"));
   std::vector<std::string> names;

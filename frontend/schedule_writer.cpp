@@ -123,7 +123,7 @@ std::optional<Slot> find_slot(const YamlNode& root, const YamlEntry& entry, cons
   if (is_block) return Slot{end, std::string(start, ' ')};
   diags.error("schedule-style", entry.key.loc,
               section.is_list ? "steps can be added only to a list with a line and a dash for each step"
-                              : "kernels can be added only to a mapping with a line for each kernel");
+                              : "entries can be added only to a mapping with a line for each entry");
   return {};
 }
 

@@ -77,18 +77,19 @@ std::string axes_text(const Mesh& mesh) {
   return join(axes, " x ");
 }
 
-std::string mesh_text(const ShardingPlan& plan) {
-  return axes_text(plan.mesh) + (plan.entries.empty() ? ", all ranks alike" : "");
+std::string mesh_text(const PlanRequest& request, const ShardingPlan& plan) {
+  const char* without = request.mesh ? ", nothing added" : ", all ranks alike";
+  return axes_text(plan.mesh) + (plan.entries.empty() ? without : "");
 }
 
-std::string layout_table(const std::vector<ShardingPlan>& plans) {
+std::string layout_table(const PlanRequest& request, const std::vector<ShardingPlan>& plans) {
   TableRows rows = {{"mesh", "predicted", "of the best", "exchanging", "collectives", "memory a rank"}};
   for (const ShardingPlan& plan : plans) {
     const std::string ratio = fixed(plan.seconds / plans.front().seconds, "%.2f");
     if (plan.is_bound)
       rows.push_back({axes_text(plan.mesh), "at least " + seconds_text(plan.seconds), ratio, "", "", ""});
     else
-      rows.push_back({mesh_text(plan), seconds_text(plan.seconds), ratio, seconds_text(plan.exchanging),
+      rows.push_back({mesh_text(request, plan), seconds_text(plan.seconds), ratio, seconds_text(plan.exchanging),
                       std::to_string(plan.collectives), bytes_text(plan.peak)});
   }
   return table_text(rows);
@@ -103,7 +104,7 @@ std::optional<std::string> schedule_of(const PlanRequest& request, const Shardin
                        : planned.saves > 0 ? "saves " + seconds_text(static_cast<double>(planned.saves) * 1e-12)
                                            : "");
   }
-  return with_shard("plan.yaml", text_on(request, plan.mesh), entries, diags, comments);
+  return with_shard(request.file, text_on(request, plan.mesh), entries, diags, comments);
 }
 
 std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanRequest& request, Diags& diags) {

@@ -13,7 +13,8 @@ namespace weftc {
 
 /// What layouts are planned for.
 struct PlanRequest {
-  std::string kept;        // the text of the schedule that stays
+  std::string file;        // what messages call the schedule that stays
+  std::string kept;        // its text
   const Machine& machine;  // its memory is that of a rank; 0: not known
   int ranks = 1;
   std::optional<Mesh> mesh = {};  // of that schedule
@@ -34,10 +35,10 @@ std::optional<std::string> schedule_of(const PlanRequest& request, const Shardin
 
 /// "dp 2 x tp 4".
 std::string axes_text(const Mesh& mesh);
-/// The same, and that there are no entries where there are none.
-std::string mesh_text(const ShardingPlan& plan);
+/// The same, and that there are no entries, or none but those of the user, where that is so.
+std::string mesh_text(const PlanRequest& request, const ShardingPlan& plan);
 /// The plans with the margin of each to the first; of some meshes only what they take at least.
-std::string layout_table(const std::vector<ShardingPlan>& plans);
+std::string layout_table(const PlanRequest& request, const std::vector<ShardingPlan>& plans);
 
 /// Seconds for people: "1.20 ms".
 std::string seconds_text(double seconds);

@@ -12,6 +12,7 @@
 #include "cli/plan/transform_plans.h"
 #include "cli/process.h"
 #include "frontend/schedule_reader.h"
+#include "frontend/schedule_writer.h"
 
 namespace weftc {
 
@@ -47,6 +48,12 @@ bool check_kept(const Schedule& schedule, const Options& options, Diags& diags) 
   return diags.ok();
 }
 
+/// True if `shard` entries can be added to the text; else no plan could be written. False after reporting.
+bool takes_entries(const std::string& file, const std::string& text, Diags& diags) {
+  const ShardEntry any{{Selector::Kind::Name, "any", {}}, false, {{{"any"}, false, 0, 1, {}}}};
+  return with_shard(file, text, {any}, diags).has_value();
+}
+
 int size_of(const Mesh& mesh) {
   int size = 1;
   for (const MeshAxis& axis : mesh) size *= axis.size;
@@ -75,7 +82,7 @@ std::vector<PredictedSchedule> predict_layouts(const Options& options, const Pla
   for (const ShardingPlan& plan : plans) {
     if (plan.is_bound || predicted.size() == kMostLayouts) continue;
     const std::optional<std::string> text = schedule_of(request, plan, diags);
-    if (text) predicted.push_back(predict_aloud(options, mesh_text(plan), *text));
+    if (text) predicted.push_back(predict_aloud(options, mesh_text(request, plan), *text));
   }
   return predicted;
 }
@@ -133,7 +140,7 @@ std::optional<std::string> plan_of_layouts(const Options& options, const Planned
     report_memory(options, planned.request, layouts.least, diags);
     return {};
   }
-  std::fprintf(stderr, "%s", layout_table(layouts.plans).c_str());
+  std::fprintf(stderr, "%s", layout_table(planned.request, layouts.plans).c_str());
   return schedule_of(planned.request, layouts.plans.front(), diags);
 }
 
@@ -147,8 +154,8 @@ std::optional<std::string> planned_schedule(const Options& options, Diags& diags
   std::optional<Schedule> kept = read_schedule_text(file, *text, diags);
   if (!kept || !check_kept(*kept, options, diags)) return {};
   const std::optional<int> ranks = ranks_of(*machine, options, kept->mesh, diags);
-  if (!ranks) return {};
-  Planned planned{{*text, *machine, *ranks}, std::move(*kept)};
+  if (!ranks || !takes_entries(file, *text, diags)) return {};
+  Planned planned{{file, *text, *machine, *ranks}, std::move(*kept)};
   if (!planned.kept.mesh.empty()) planned.request.mesh = planned.kept.mesh;
   if (options.level != "shard") planned.request.explained = kMostLayouts;
   const std::optional<LayoutPlans> layouts = plan_layouts(options, planned.request, diags);

@@ -49,8 +49,8 @@ class StageSearch {
     Machine machine = request_.machine;
     machine.memory = memory;
     Diags reported_without_stages;
-    const std::optional<LayoutPlans> found =
-        plan_layouts(options_, {request_.kept, machine, request_.ranks / stages}, reported_without_stages);
+    const std::optional<LayoutPlans> found = plan_layouts(
+        options_, {request_.file, request_.kept, machine, request_.ranks / stages}, reported_without_stages);
     if (!found || found->plans.empty()) return false;
     const ShardingPlan& layouts = found->plans.front();
     bool is_possible = false;
@@ -82,8 +82,8 @@ class StageSearch {
     const std::string line =
         format("pipeline: {stages: {}, micro_batches: {}, order: {}}", pipe.stages, pipe.micro_batches, pipe.order);
     const std::string what =
-        format("{}{} stages, {} micro-batches, {}", is_one_rank ? "" : mesh_text(pipe.layouts) + "; ", pipe.stages,
-               pipe.micro_batches, pipe.order);
+        format("{}{} stages, {} micro-batches, {}", is_one_rank ? "" : mesh_text(request_, pipe.layouts) + "; ",
+               pipe.stages, pipe.micro_batches, pipe.order);
     found_.push_back(predict_aloud(options_, what, with_line(*text, line)));
     PredictedSchedule& made = found_.back();
     made.text = with_line(*text, format("{}  # {}", line, comment_of(made)));

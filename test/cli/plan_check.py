@@ -138,6 +138,8 @@ def check_kept_layouts():
     if file is None:
         return
     harness.check("kept/stays", text.startswith(kept.read_text()) and text.count("mesh:") == 1 and text.count('"fc_weight"') == 1, text)
+    status, _, err = harness.weft("plan", MLP, "--machine", machine(4), "--keep", kept)
+    harness.check("kept/beside nothing added", status == 0 and "a 2 x b 2, nothing added" in err, err[-400:])
     status, out, err = harness.weft("verify", MLP, "--schedule", file)
     harness.check("kept/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
 
@@ -208,6 +210,9 @@ def check_refusals():
     refused("mesh of stages", 3, "a plan chooses 'mesh': leave it out [plan-kept-unsupported]", kept="weft: 1\nmesh: {tp: 2}\n", flags=(*on, "--level", "pipeline"))
     refused("transforms", 3, "a plan chooses 'transform'", kept="weft: 1\nmesh: {tp: 2}\ntransform:\n  - split: {op: x, dim: 0, into: [a, b]}\n", flags=on)
     refused("level", 2, "--level", flags=(*on, "--level", "best"))
+    flow = 'weft: 1\nmesh: {tp: 4}\nshard: {"fc_weight": {tp: 1}}\n'
+    refused("entries on one line", 1, "kept.yaml:3:1", "entries can be added only", "[schedule-style]", kept=flow, flags=on)
+    refused("all on one line", 1, "kept.yaml:1:2", "[schedule-style]", kept="{weft: 1, mesh: {tp: 4}}\n", flags=on)
     refused("no machine", 2, "--machine")
     status, _, err = harness.weft("plan", MLP, "--keep", FOLDER / "absent.yaml", *on)
     harness.check("refused/no such file", status == 1 and "[plan-kept-unreadable]" in err, f"exit {status}: {err[-300:]}")

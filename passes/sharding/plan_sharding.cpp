@@ -139,7 +139,7 @@ class Planner {
   std::optional<ShardingPlan> with_entries(ChosenLayouts layouts) {
     ShardingPlan made;
     made.mesh = schedule_.mesh;
-    made.entries = search().find(std::move(layouts)).entries;
+    made.entries = search().find(std::move(layouts));
     return finish(std::move(made));
   }
 

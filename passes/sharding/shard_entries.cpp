@@ -158,17 +158,17 @@ void EntrySearch::ask_for_uses() {
 
 /// One after the other, in the graph's order: the first value that readers do not find as they should. What an entry
 /// does not change is left as it is.
-void EntrySearch::ask_for_results() {
+std::optional<int64_t> EntrySearch::ask_for_results() {
   const Graph& graph = module_.graph;
   std::set<ValueId> left;
-  for (bool is_changed = true; is_changed;) {
-    is_changed = false;
+  for (;;) {
     const std::optional<LayoutTrial> trial = lay_out();
     if (!trial) {
+      if (added_.empty()) return {};
       added_.pop_back();
-      is_changed = !added_.empty();
       continue;
     }
+    bool is_changed = false;
     const auto wanted = [&](ValueId v) { return wanted_.values[v.index]; };
     const auto found = [&](ValueId v) { return trial->found[v.index]; };
     for (const OpId id : graph.order()) {
@@ -177,6 +177,7 @@ void EntrySearch::ask_for_results() {
         if (!is_changed && !(found(v) == wanted(v)) && left.insert(v).second) is_changed = add(v, false, wanted, found);
       if (is_changed) break;
     }
+    if (!is_changed) return cost_(trial->graph);
   }
 }
 
@@ -189,11 +190,8 @@ std::optional<int64_t> EntrySearch::cost_without(size_t entry) {
   return cost_(trial->graph);
 }
 
-/// Entries without which the graph takes hardly longer, from the last one on.
-void EntrySearch::drop_needless() {
-  const std::optional<LayoutTrial> trial = lay_out();
-  if (!trial) return;
-  int64_t cost = cost_(trial->graph);
+/// Entries without which the graph takes hardly longer than the `cost` that it has with all, from the last one on.
+void EntrySearch::drop_needless(int64_t cost) {
   if (cost >= kCannotRun) return;  // a part of that would be more than what any entry saves
   const int64_t hardly = cost / kHardly;
   for (size_t e = added_.size(); e-- > 0;) {
@@ -204,18 +202,14 @@ void EntrySearch::drop_needless() {
   }
 }
 
-PlannedEntries EntrySearch::find(ChosenLayouts wanted) {
+std::vector<PlannedEntry> EntrySearch::find(ChosenLayouts wanted) {
   wanted_ = std::move(wanted);
   ask_for_sources();
   ask_for_uses();
-  ask_for_results();
-  drop_needless();
-  PlannedEntries planned;
-  const std::optional<LayoutTrial> trial = lay_out();
-  if (!trial) return planned;
-  planned.cost = cost_(trial->graph);
-  for (const Named& named : added_) planned.entries.push_back({named.entry});
-  return planned;
+  if (const std::optional<int64_t> cost = ask_for_results()) drop_needless(*cost);
+  std::vector<PlannedEntry> entries;
+  for (const Named& named : added_) entries.push_back({named.entry});
+  return entries;
 }
 
 void EntrySearch::add_savings(std::vector<PlannedEntry>& entries) {

@@ -20,11 +20,6 @@ struct PlannedEntry {
 /// The cost of a graph that cannot run, at least: a quarter of an hour.
 inline constexpr int64_t kCannotRun = int64_t{1000} * 1000 * 1000 * 1000 * 1000;
 
-struct PlannedEntries {
-  std::vector<PlannedEntry> entries;
-  int64_t cost = 0;  // of the laid-out graph, in picoseconds
-};
-
 /// How a schedule on a mesh leads to layouts. `cost` is what a laid-out graph takes.
 class EntrySearch {
  public:
@@ -35,7 +30,7 @@ class EntrySearch {
   EntrySearch(const EntrySearch&) = delete;
 
   /// Entries that lead to these layouts; what each saves is not known yet.
-  PlannedEntries find(ChosenLayouts wanted);
+  std::vector<PlannedEntry> find(ChosenLayouts wanted);
   /// What each entry of a plan saves.
   void add_savings(std::vector<PlannedEntry>& entries);
 
@@ -46,9 +41,9 @@ class EntrySearch {
   };
   void ask_for_sources();
   void ask_for_uses();
-  void ask_for_results();
+  std::optional<int64_t> ask_for_results();
   std::optional<Layout> common_use(ValueId value) const;
-  void drop_needless();
+  void drop_needless(int64_t cost);
   using LayoutOf = std::function<Layout(ValueId)>;
   bool add(ValueId value, bool use, const LayoutOf& wanted, const LayoutOf& arriving);
   bool means(const std::string& text, std::vector<ValueId> wanted) const;

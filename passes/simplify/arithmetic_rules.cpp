@@ -14,7 +14,7 @@ namespace {
 /// The constant `name` holds nothing but `value`, and the op's result has the type of its operand `x`: a constant may
 /// also be there to broadcast x.
 bool leaves_type_and_is(const Match& match, std::string_view name, double value) {
-  if (match.root_type() != match.type("x")) return false;
+  if (match.root_type() != match.type("x") || match.begins_otherwise(match[name], value)) return false;
   const Tensor tensor = match.tensor(match[name]);
   for (int64_t i = 0; i < tensor.size(); ++i)
     if (tensor.at(i) != value) return false;

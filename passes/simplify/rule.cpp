@@ -39,6 +39,13 @@ Tensor Match::tensor(ValueId value) const {
   return module_.constants.tensor(graph_.producer_op(value).constant("value"));
 }
 
+bool Match::begins_otherwise(ValueId constant, double value) const {
+  const Constant& stored = module_.constants[graph_.producer_op(constant).constant("value")];
+  const auto size = static_cast<int64_t>(stored.bytes.size()), count = stored.count();
+  if (count == 0 || size % count != 0) return false;  // none, or several in a byte
+  return tensor_from_bytes(stored.dtype, {1}, stored.bytes.first(static_cast<size_t>(size / count))).at(0) != value;
+}
+
 bool Match::fits_root(const Op& changed) const {
   std::vector<TensorType> results;
   const OpView view(module_, graph_, changed);

@@ -50,6 +50,8 @@ class Match {
   const TensorType& root_type() const { return graph_.type(root().outputs[0]); }
   /// The elements of a value that a Constant makes.
   Tensor tensor(ValueId value) const;
+  /// True if the first of these elements is another number than `value`, which is known without reading all.
+  bool begins_otherwise(ValueId constant, double value) const;
   bool is_constant(ValueId value) const { return graph_.producer_op(value).kind == OpKind::Constant; }
   /// True if an op like this one is legal and its result has the type of the root's.
   bool fits_root(const Op& changed) const;

@@ -136,8 +136,7 @@ void add_planning_flags(CLI::App& verb, Options& options) {
 /// Flags of `compile`: the result, and what to show of the way to it.
 void add_build_flags(CLI::App& verb, FlagTexts& given, Options& options) {
   verb.add_flag("--auto", options.is_planned,
-                "by the schedule that `weft plan` finds for --machine, which --schedule has a part of at most, such as "
-                "`train`");
+                "by the schedule that `weft plan` finds for --machine, around what --schedule says already");
   add_planning_flags(verb, options);
   verb.add_option("-o", options.output, "the executable, or the folder with --emit source and --emit library")
       ->type_name("PATH");
@@ -269,7 +268,7 @@ void add_plan_flags(CLI::App& verb, Options& options) {
       ->type_name("FILE.yaml");
   add_planning_flags(verb, options);
   add_list(verb, "--keep,--train", options.schedules, "FILE",
-           "a schedule of which all stays, such as `dims` and `train`; it says nothing of ranks");
+           "a schedule of which all stays, such as `dims` and `train`, or a mesh and some layouts");
   verb.add_option("-o", options.output, "the schedule; without it, standard output")->type_name("FILE.yaml");
 }
 

@@ -123,8 +123,8 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
   }
   if (!best_of(found).refused.empty()) {
     std::fprintf(stderr, "%s", schedule_table(found).c_str());
-    diags.error("plan-none", Loc::in_file(options.model), "none of {} schedules can run on ranks of {}", found.size(),
-                bytes_text(planned.request.machine.memory));
+    diags.error("plan-none", Loc::in_file(options.model), "none of {} schedules can run on this machine: {}",
+                found.size(), best_of(found).refused);
     return {};
   }
   PredictedSchedule transformed = plan_transforms(options, best_of(found));

@@ -9,8 +9,8 @@ namespace weftc {
 
 namespace {
 
-// An estimate leaves out what a cut costs: it may be so much better than what the compiler predicts, and hardly worse.
-constexpr double kFar = 1.1;
+// An estimate knows nothing of fusion, by which `best` is shorter; what a cut costs it leaves out.
+constexpr double kFar = 1.3;
 constexpr int kMostMicroBatches = 64;
 
 /// A pipeline of equal stages: `whole` seconds divided, and the time that it takes to fill.
@@ -41,11 +41,12 @@ class StageSearch {
   /// are chosen as if there were memory enough, and where there is not, those for the weights' part.
   void try_stages(int stages) {
     const int64_t memory = request_.machine.memory;
-    if (!try_stages(stages, 0) && memory > 0) try_stages(stages, memory * stages);
+    if (lacks_memory(stages, 0) && memory > 0) lacks_memory(stages, memory * stages);
   }
 
-  /// False if none of them is possible.
-  bool try_stages(int stages, int64_t memory) {
+  /// Tries so many stages with layouts for this memory (0: enough). True if it does not suffice, however many
+  /// micro-batches there are.
+  bool lacks_memory(int stages, int64_t memory) {
     Machine machine = request_.machine;
     machine.memory = memory;
     Diags reported_without_stages;
@@ -53,14 +54,14 @@ class StageSearch {
         options_, {request_.file, request_.kept, machine, request_.ranks / stages}, reported_without_stages);
     if (!found || found->plans.empty()) return false;
     const ShardingPlan& layouts = found->plans.front();
-    bool is_possible = false;
+    bool is_short = false, is_possible = false;
     for (int micro_batches = stages; micro_batches <= std::max(stages, kMostMicroBatches); micro_batches *= 2) {
       if (estimate(layouts.seconds, stages, micro_batches) > kFar * best_) continue;
       const PredictedSchedule made = add({layouts, stages, micro_batches, trains_ ? "1f1b" : "gpipe"});
-      is_possible |= made.refused.empty();
       if (made.refused.starts_with("[")) break;  // with more of them it cannot be compiled either
+      (made.refused.empty() ? is_possible : is_short) = true;
     }
-    return is_possible;
+    return is_short && !is_possible;
   }
 
   /// The order of the best one searched for its times: never a longer one.
@@ -95,7 +96,7 @@ class StageSearch {
   }
 
   std::string comment_of(const PredictedSchedule& made) const {
-    if (std::isinf(unstaged_)) return "without stages a rank's memory is too small";
+    if (std::isinf(unstaged_)) return "no layouts run here without stages";
     return format("saves {}", seconds_text(unstaged_ - made.seconds));
   }
 

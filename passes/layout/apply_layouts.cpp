@@ -29,10 +29,8 @@ using Kind = AxisState::Kind;
 /// An input as a place has it: itself, or a copy that the place loads. None where there is none.
 ValueId copy_at(const Graph& graph, PlaceId place, ValueId input) {
   if (!input || graph.producer_op(input).place == place) return input;
-  const std::optional<int> port = graph.producer_op(input).port;
-  for (const OpId id : graph.order())
-    if (const Op& op = graph.op(id); op.kind == OpKind::Input && op.place == place && port && op.port == port)
-      return op.outputs[0];
+  for (const ValueId copy : copies_of(graph, input))
+    if (graph.producer_op(copy).place == place) return copy;
   return {};
 }
 

@@ -43,22 +43,6 @@ int find_axis(const Mesh& mesh, const std::string& name) {
   return -1;
 }
 
-/// The copies of an input or a constant that other places load.
-std::vector<ValueId> copies_of(const Graph& graph, ValueId value) {
-  const Op& op = graph.producer_op(value);
-  std::vector<ValueId> copies;
-  if (op.kind != OpKind::Input && op.kind != OpKind::Constant) return copies;
-  for (OpId id : graph.order()) {
-    const Op& other = graph.op(id);
-    if (other.kind != op.kind || other.outputs[0] == value) continue;
-    const bool is_copy = op.kind == OpKind::Input
-                             ? op.port && other.port == op.port
-                             : other.attrs == op.attrs && other.name.starts_with(graph.value(value).name + ".to.");
-    if (is_copy) copies.push_back(other.outputs[0]);
-  }
-  return copies;
-}
-
 /// Where a place has the axes that an entry names, its copy of an input or a constant lies as the entry says, too.
 void bind_copies(const Module& module, const Graph& graph, LayoutRequests& requests) {
   if (module.places.size() == 1) return;
@@ -223,6 +207,21 @@ class Binder {
 };
 
 }  // namespace
+
+std::vector<ValueId> copies_of(const Graph& graph, ValueId value) {
+  const Op& op = graph.producer_op(value);
+  std::vector<ValueId> copies;
+  if (op.kind != OpKind::Input && op.kind != OpKind::Constant) return copies;
+  for (OpId id : graph.order()) {
+    const Op& other = graph.op(id);
+    if (other.kind != op.kind || other.outputs[0] == value) continue;
+    const bool is_copy = op.kind == OpKind::Input
+                             ? op.port && other.port == op.port
+                             : other.attrs == op.attrs && other.name.starts_with(graph.value(value).name + ".to.");
+    if (is_copy) copies.push_back(other.outputs[0]);
+  }
+  return copies;
+}
 
 LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags, KnownSelections* known) {
   if (!known) {

@@ -34,6 +34,9 @@ struct KnownSelections {
 LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags,
                              KnownSelections* known = nullptr);
 
+/// The copies of an input or a constant that other places load.
+std::vector<ValueId> copies_of(const Graph& graph, ValueId value);
+
 /// `arriving` with the request met: axes it does not name stay (P becomes R), slices it makes lie inside those already
 /// there (L2). Nothing after reporting.
 std::optional<Layout> requested_layout(const LayoutRequest& request, const TensorType& arriving, const Mesh& mesh,

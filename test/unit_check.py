@@ -44,12 +44,6 @@ def run_executable(executable, name, *flags):
         harness.failed(name, f"exit {status}: {(err or out)[-400:]}")
 
 
-def build(target):
-    """Of the executables for one instruction set each, those that are run alone are built."""
-    status, out, err = harness.run(["cmake", "--build", harness.BUILD, "-j", str(harness.JOBS), "--target", target, "--", "--quiet"], timeout=LONGEST)
-    return harness.check(f"{target}/is built", status == 0, (err or out)[-600:])
-
-
 def has_instructions(feature):
     with open("/proc/cpuinfo") as file:
         return any(line.startswith("flags") and feature in line.split() for line in file)
@@ -64,6 +58,6 @@ if __name__ == "__main__":
             harness.skipped(each, f"this processor has no {feature}")
         elif tested and not harness.FULL:
             harness.skipped(each, f"{tested} stands for it; full has both")
-        elif build(each):
+        elif harness.build(each, LONGEST):
             tested = each
             run_executable(harness.BUILD / each, each)

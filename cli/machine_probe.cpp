@@ -137,16 +137,17 @@ std::string probe_schedule(int ranks) {
   return ranks == 1 ? std::string("weft: 1\n") : format("weft: 1\nmesh: {r: {}}\nview: per-rank\n", ranks);
 }
 
-Ceilings probed_ceilings(const StepSeconds& steps, int ranks) {
+Ceilings probed_ceilings(const StepSeconds& steps, int ranks, int cores) {
+  const double share = std::min(1.0, static_cast<double>(cores) / ranks);
   Ceilings found;
   for (const ProbedProduct& product : kProducts) {
     const double operations = 2.0 * static_cast<double>(product.extent * product.extent * product.extent);
     double& rate = found.*product.rate;
-    rate = std::max(rate, operations / seconds_of(steps, product.name));
+    rate = std::max(rate, share * operations / seconds_of(steps, product.name));
   }
-  found.memory = 8.0 * static_cast<double>(memory_floats(ranks)) / seconds_of(steps, "memory");
-  found.step = seconds_of(steps, "step");
-  found.function = std::max(1.0, std::round(seconds_of(steps, "function") * found.f32 / kFunctions));
+  found.memory = share * 8.0 * static_cast<double>(memory_floats(ranks)) / seconds_of(steps, "memory");
+  found.step = seconds_of(steps, "step") / share;
+  found.function = std::max(1.0, std::round(seconds_of(steps, "function") * found.f32 / share / kFunctions));
   return found;
 }
 

@@ -19,8 +19,9 @@ std::string probe_model(int ranks, bool computes);
 /// And of its schedule.
 std::string probe_schedule(int ranks);
 
-/// What one rank does at best while all others do the same.
-Ceilings probed_ceilings(const StepSeconds& steps, int ranks);
+/// What one rank does at best while all others do the same. The shortest run of a step is one that had a core for
+/// itself: of ranks that share cores each has a part of that.
+Ceilings probed_ceilings(const StepSeconds& steps, int ranks, int cores);
 /// The curves of collectives among so many ranks.
 std::vector<TimeCurve> probed_curves(const StepSeconds& steps, int ranks);
 

@@ -67,7 +67,7 @@ class MachineProfiler {
         const int reported = finish(diags);
         return code_ != 0 ? code_ : reported;
       }
-      if (count == ranks_) machine_.ceilings = probed_ceilings(seconds_of_steps(*trace, kAtBest), count);
+      if (count == ranks_) machine_.ceilings = probed_ceilings(seconds_of_steps(*trace, kAtBest), count, cores_);
       if (count > 1)
         for (TimeCurve& curve : probed_curves(seconds_of_steps(*trace, kOften), count))
           level.curves.push_back(std::move(curve));

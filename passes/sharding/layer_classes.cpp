@@ -51,19 +51,19 @@ LayerClasses::LayerClasses(const Graph& graph, const KeptLayouts* kept) : class_
   const std::vector<OpId> order = graph.order();
   // The first number of a name is tried first: in h.3.ln_1 it is the layer's.
   for (size_t place = 0; place < 3; ++place) {
-    std::map<std::string, std::vector<std::pair<int64_t, OpId>>> groups;
+    std::map<std::pair<std::string, std::string>, std::vector<std::pair<int64_t, OpId>>> groups;
     for (const OpId id : order) {
       if (class_of_[id.index] >= 0) continue;
       const auto readings = layer_readings(graph.op(id).name);
       if (place >= readings.size()) continue;
-      groups[readings[place].first + " " + signature(graph, graph.op(id), kept)].emplace_back(readings[place].second,
-                                                                                              id);
+      const auto& [pattern, number] = readings[place];
+      groups[{pattern, signature(graph, graph.op(id), kept)}].emplace_back(number, id);
     }
-    for (auto& [name, numbered] : groups) {
+    for (auto& [alike, numbered] : groups) {
       std::sort(numbered.begin(), numbered.end());
       if (!count_up(numbered)) continue;
       for (const auto& [number, id] : numbered) class_of_[id.index] = static_cast<int>(classes_.size());
-      classes_.emplace_back();
+      classes_.push_back({{}, alike.first});
     }
   }
   add_others(graph);
@@ -74,6 +74,23 @@ LayerClasses LayerClasses::of_one(const Graph& graph) {
   classes.class_of_.assign(graph.op_capacity(), -1);
   classes.add_others(graph);
   return classes;
+}
+
+LayerClasses LayerClasses::of_part(const Graph& part, const LayerClasses& of_whole, const std::vector<OpId>& whole) {
+  LayerClasses classes;
+  classes.class_of_.assign(part.op_capacity(), -1);
+  for (const Class& one : of_whole.classes_) classes.classes_.push_back({{}, one.pattern});
+  for (const OpId id : part.order()) classes.class_of_[id.index] = of_whole.of(whole[id.index]);
+  classes.add_others(part);
+  return classes;
+}
+
+std::optional<int64_t> LayerClasses::layer_of(const Graph& graph, OpId id) const {
+  const std::string& pattern = class_of(id).pattern;
+  if (pattern.empty()) return {};
+  for (const auto& [reading, number] : layer_readings(graph.op(id).name))
+    if (reading == pattern) return number;
+  return {};
 }
 
 void LayerClasses::add_others(const Graph& graph) {

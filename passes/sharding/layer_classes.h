@@ -2,6 +2,8 @@
 //
 //   h.0.mlp.c_fc, h.1.mlp.c_fc, ... h.11.mlp.c_fc   ->   one class, "h.{l}.mlp.c_fc"
 #pragma once
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "passes/sharding/kept_layouts.h"
@@ -15,12 +17,18 @@ class LayerClasses {
   explicit LayerClasses(const Graph& graph, const KeptLayouts* kept = nullptr);
   /// Every op in a class of its own.
   static LayerClasses of_one(const Graph& graph);
+  /// The classes of a graph that has some of the ops of another one: `whole` by op of the part.
+  static LayerClasses of_part(const Graph& part, const LayerClasses& of_whole, const std::vector<OpId>& whole);
 
   struct Class {
     std::vector<OpId> ops;  // in the graph's order
+    std::string pattern;    // the name of all, with `{l}` in place of the number; "": an op by itself
   };
   const std::vector<Class>& all() const { return classes_; }
   int of(OpId id) const { return class_of_[id.index]; }
+  const Class& class_of(OpId id) const { return classes_[static_cast<size_t>(of(id))]; }
+  /// The number of an op's layer; of one by itself none.
+  std::optional<int64_t> layer_of(const Graph& graph, OpId id) const;
 
  private:
   LayerClasses() = default;

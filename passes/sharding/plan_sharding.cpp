@@ -1,6 +1,8 @@
 #include "passes/sharding/plan_sharding.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 
 #include "ir/exchange_types.h"
@@ -8,6 +10,7 @@
 #include "passes/cost/machine.h"
 #include "passes/layout/layout_trial.h"
 #include "passes/partition/solve.h"
+#include "passes/sharding/layer_excerpt.h"
 #include "passes/sharding/value_peak.h"
 
 namespace weftc {
@@ -17,6 +20,8 @@ namespace {
 constexpr double kPicoseconds = 1e12;
 // Of the time: a plan that is so near to the bound is the best one.
 constexpr double kNearlyBest = 1e-4;
+// Of the time: an excerpt of the layers that is so near to the whole graph stands for it.
+constexpr double kLikeWhole = 1e-3;
 
 /// What the graph of a trial takes.
 void measure(const Module& module, const Graph& graph, const Machine& machine, const ExchangeSeconds& exchange,
@@ -45,6 +50,22 @@ struct SolvedMesh {
   double bound() const { return each ? each->bound : folded ? folded->bound : 0; }
 };
 
+/// The module has some of its layers as long as this lives.
+class ModuleOfExcerpt {
+ public:
+  ModuleOfExcerpt(Module& module, LayerExcerpt& excerpt) : module_(module), excerpt_(excerpt) { exchange(); }
+  ~ModuleOfExcerpt() { exchange(); }
+  ModuleOfExcerpt(const ModuleOfExcerpt&) = delete;
+
+ private:
+  void exchange() {
+    std::swap(module_.graph, excerpt_.graph);
+    std::swap(module_.states, excerpt_.states);
+  }
+  Module& module_;
+  LayerExcerpt& excerpt_;
+};
+
 ShardingPlan bound_of(const SolvedMesh& solved) {
   ShardingPlan plan;
   plan.mesh = solved.mesh;
@@ -60,6 +81,8 @@ class Planner {
       : module_(module),
         schedule_(schedule),
         kept_(module, schedule_),
+        classes_(module.graph, &kept_),
+        excerpt_(LayerExcerpt::of(module, classes_)),
         target_(target),
         machine_(machine),
         limits_(limits) {}
@@ -87,7 +110,8 @@ class Planner {
 
   void add_savings(ShardingPlan& plan) {
     take(plan.mesh);
-    search().add_savings(plan.entries);
+    const auto add = [&](EntrySearch& search) { search.add_savings(plan.entries); };
+    excerpt_ && excerpt_->has(plan.entries) ? in_excerpt(add) : in_whole(add);
   }
 
   MemoryNeed least_memory(const Mesh& mesh) {
@@ -105,9 +129,12 @@ class Planner {
 
  private:
   ShardingProblem problem(bool is_each, int64_t memory) const {
-    LayerClasses classes = is_each ? LayerClasses::of_one(module_.graph) : LayerClasses(module_.graph, &kept_);
-    return {module_,           std::move(classes),         kept_,
-            machine_.ceilings, seconds_on(schedule_.mesh), memory > 0 ? std::optional(memory) : std::nullopt};
+    return {module_,
+            is_each ? LayerClasses::of_one(module_.graph) : classes_,
+            kept_,
+            machine_.ceilings,
+            seconds_on(schedule_.mesh),
+            memory > 0 ? std::optional(memory) : std::nullopt};
   }
 
   std::optional<Solved> solve(bool is_each, int64_t memory) {
@@ -126,7 +153,8 @@ class Planner {
     constexpr int kMostTries = 6;
     int64_t memory = machine_.memory;
     for (int tries = 1;; ++tries) {
-      std::optional<ShardingPlan> made = with_entries(std::move(solved.layouts));
+      std::optional<ShardingPlan> made = is_each ? std::nullopt : by_excerpt(solved.layouts);
+      if (!made) made = by_whole(std::move(solved.layouts));
       if (!made || machine_.memory == 0 || made->peak <= machine_.memory) return made;
       memory -= made->peak - machine_.memory;
       if (tries == kMostTries || memory <= 0) return {};
@@ -136,24 +164,61 @@ class Planner {
     }
   }
 
-  std::optional<ShardingPlan> with_entries(ChosenLayouts layouts) {
+  std::optional<ShardingPlan> by_whole(ChosenLayouts layouts) {
     ShardingPlan made;
     made.mesh = schedule_.mesh;
-    made.entries = search().find(std::move(layouts));
+    in_whole([&](EntrySearch& search) { made.entries = search.find(std::move(layouts)); });
     return finish(std::move(made));
   }
 
-  EntrySearch search() {
-    return {module_, schedule_, kept_, target_, [this, exchange = seconds_on(schedule_.mesh)](const Graph& graph) {
-              return laid_out_cost(module_, graph, machine_.ceilings, exchange) + lacking(graph);
-            }};
+  /// With entries that were tried on an excerpt of the layers; nothing without one, or where the whole graph takes
+  /// something else than the excerpt says.
+  std::optional<ShardingPlan> by_excerpt(const ChosenLayouts& layouts) {
+    if (!excerpt_) return {};
+    ShardingPlan made;
+    made.mesh = schedule_.mesh;
+    std::optional<int64_t> expected;
+    in_excerpt([&](EntrySearch& search) {
+      made.entries = search.find(excerpt_->part_of(layouts));
+      expected = search.cost();
+    });
+    made.entries = excerpt_->for_whole(made.entries);
+    std::optional<ShardingPlan> whole = finish(std::move(made));
+    if (!whole || !expected) return {};
+    const bool fits = machine_.memory == 0 || whole->peak <= machine_.memory;
+    const double difference = std::abs(static_cast<double>(*expected) / kPicoseconds - whole->seconds);
+    const bool is_alike = fits ? difference <= kLikeWhole * whole->seconds : *expected >= kCannotRun;
+    return is_alike ? std::move(whole) : std::nullopt;
+  }
+
+  using Work = std::function<void(EntrySearch&)>;
+
+  void in_whole(const Work& work) { search_entries(LayerClasses(module_.graph), kept_, {}, work); }
+
+  void in_excerpt(const Work& work) {
+    LayerClasses classes = excerpt_->classes();
+    const ModuleOfExcerpt is_part(module_, *excerpt_);
+    const KeptLayouts kept(module_, schedule_);
+    search_entries(
+        std::move(classes), kept, [this](const Graph& graph) { return excerpt_->copies(graph); }, work);
+  }
+
+  using CopiesOf = std::function<LayerCopies(const Graph&)>;
+
+  void search_entries(LayerClasses classes, const KeptLayouts& kept, const CopiesOf& copies_of, const Work& work) {
+    const ExchangeSeconds exchange = seconds_on(schedule_.mesh);
+    EntrySearch search(module_, std::move(classes), schedule_, kept, target_, [&](const Graph& graph) {
+      const LayerCopies copies = copies_of ? copies_of(graph) : LayerCopies();
+      return laid_out_cost(module_, graph, machine_.ceilings, exchange, copies) + lacking(graph, copies);
+    });
+    work(search);
   }
 
   /// Bytes that a graph takes and a rank does not have, as a cost: more than any time, so that no entry is dropped that
   /// makes it fit.
-  int64_t lacking(const Graph& graph) const {
+  int64_t lacking(const Graph& graph, const LayerCopies& copies) const {
     if (machine_.memory == 0) return 0;
-    const int64_t bytes = value_peak(module_, graph).bytes - machine_.memory;
+    const int64_t bytes = value_peak(module_, graph, copies).bytes - machine_.memory;
     return bytes > 0 ? kCannotRun + bytes : 0;
   }
 
@@ -182,6 +247,8 @@ class Planner {
   Module& module_;
   Schedule schedule_;
   const KeptLayouts kept_;
+  const LayerClasses classes_;
+  std::optional<LayerExcerpt> excerpt_;
   const Target& target_;
   const Machine& machine_;
   const PlanLimits limits_;

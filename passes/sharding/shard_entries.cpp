@@ -69,13 +69,14 @@ std::optional<std::vector<AxisRequest>> axis_requests(const TensorType& type, co
   return requests;
 }
 
-EntrySearch::EntrySearch(Module& module, Schedule schedule, const KeptLayouts& kept, const Target& target, Cost cost)
+EntrySearch::EntrySearch(Module& module, LayerClasses classes, Schedule schedule, const KeptLayouts& kept,
+                         const Target& target, Cost cost)
     : module_(module),
       schedule_(std::move(schedule)),
       kept_(kept),
       target_(target),
       cost_(std::move(cost)),
-      classes_(module.graph),
+      classes_(std::move(classes)),
       names_(module, module.graph) {}
 
 std::optional<LayoutTrial> EntrySearch::lay_out() {
@@ -93,7 +94,7 @@ bool EntrySearch::add(ValueId value, bool use, const LayoutOf& wanted, const Lay
   const Graph& graph = module_.graph;
   const Value& own = graph.value(value);
   std::vector<ValueId> same;
-  for (const OpId member : classes_.all()[static_cast<size_t>(classes_.of(own.producer))].ops)
+  for (const OpId member : classes_.class_of(own.producer).ops)
     if (const ValueId v = graph.op(member).outputs[own.result]; wanted(v) == wanted(value) &&
                                                                 arriving(v) == arriving(value) &&
                                                                 !asked_.contains({v, use}) && !kept_.has(v, use))
@@ -181,13 +182,17 @@ std::optional<int64_t> EntrySearch::ask_for_results() {
   }
 }
 
+std::optional<int64_t> EntrySearch::cost() {
+  const std::optional<LayoutTrial> trial = lay_out();
+  return trial ? std::optional(cost_(trial->graph)) : std::nullopt;
+}
+
 std::optional<int64_t> EntrySearch::cost_without(size_t entry) {
   const Named named = added_[entry];
   added_.erase(added_.begin() + static_cast<long>(entry));
-  const std::optional<LayoutTrial> trial = lay_out();
+  const std::optional<int64_t> without = cost();
   added_.insert(added_.begin() + static_cast<long>(entry), named);
-  if (!trial) return {};
-  return cost_(trial->graph);
+  return without;
 }
 
 /// Entries without which the graph takes hardly longer than the `cost` that it has with all, from the last one on.
@@ -215,13 +220,12 @@ std::vector<PlannedEntry> EntrySearch::find(ChosenLayouts wanted) {
 void EntrySearch::add_savings(std::vector<PlannedEntry>& entries) {
   added_.clear();
   for (const PlannedEntry& planned : entries) added_.push_back({planned.entry, {}});
-  const std::optional<LayoutTrial> trial = lay_out();
-  if (!trial) return;
-  const int64_t cost = cost_(trial->graph);
+  const std::optional<int64_t> with_all = cost();
+  if (!with_all) return;
   for (size_t e = 0; e < entries.size(); ++e) {
     const std::optional<int64_t> without = cost_without(e);
-    entries[e].saves = without ? *without - cost : 0;
-    entries[e].is_needed = !without || (*without >= kCannotRun && cost < kCannotRun);
+    entries[e].saves = without ? *without - *with_all : 0;
+    entries[e].is_needed = !without || (*without >= kCannotRun && *with_all < kCannotRun);
   }
 }
 

@@ -24,13 +24,17 @@ inline constexpr int64_t kCannotRun = int64_t{1000} * 1000 * 1000 * 1000 * 1000;
 class EntrySearch {
  public:
   using Cost = std::function<int64_t(const Graph& laid_out)>;
-  /// `schedule` has the mesh and what the user keeps; entries come behind its own, about other values.
-  EntrySearch(Module& module, Schedule schedule, const KeptLayouts& kept, const Target& target, Cost cost);
+  /// `schedule` has the mesh and what the user keeps; entries come behind its own, about other values. One entry may be
+  /// about a value in all ops of a class.
+  EntrySearch(Module& module, LayerClasses classes, Schedule schedule, const KeptLayouts& kept, const Target& target,
+              Cost cost);
 
   EntrySearch(const EntrySearch&) = delete;
 
   /// Entries that lead to these layouts; what each saves is not known yet.
   std::vector<PlannedEntry> find(ChosenLayouts wanted);
+  /// The cost with the entries that were found; nothing where they are refused.
+  std::optional<int64_t> cost();
   /// What each entry of a plan saves.
   void add_savings(std::vector<PlannedEntry>& entries);
 

@@ -111,16 +111,16 @@ int64_t ShardingCosts::resharding_for_reader(const TensorType& from, const Layou
 }
 
 int64_t laid_out_cost(const Module& module, const Graph& graph, const Ceilings& ceilings,
-                      const ExchangeSeconds& exchange) {
+                      const ExchangeSeconds& exchange, const LayerCopies& copies) {
   int64_t cost = 0;
   for (const OpId id : graph.order()) {
     const Op& op = graph.op(id);
     const Mesh mesh = module.mesh(graph, op.place);
     if (category(op) != Category::Collective)
-      cost += computing_in(module, graph, op, mesh, ceilings);
+      cost += copies.of(id) * computing_in(module, graph, op, mesh, ceilings);
     else
-      cost += seconds_of({op.kind, axes_of(op), {}}, local_bytes(graph.type(op.inputs[0]), mesh),
-                         local_bytes(graph.type(op.outputs[0]), mesh), exchange);
+      cost += copies.of(id) * seconds_of({op.kind, axes_of(op), {}}, local_bytes(graph.type(op.inputs[0]), mesh),
+                                         local_bytes(graph.type(op.outputs[0]), mesh), exchange);
   }
   return cost;
 }

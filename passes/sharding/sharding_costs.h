@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "passes/cost/cost_model.h"
+#include "passes/sharding/layer_copies.h"
 #include "passes/sharding/op_choices.h"
 
 namespace weftc {
@@ -41,6 +42,6 @@ class ShardingCosts {
 
 /// What the ops and collectives of a graph that is laid out take, one after the other: the sum that a plan minimises.
 int64_t laid_out_cost(const Module& module, const Graph& graph, const Ceilings& ceilings,
-                      const ExchangeSeconds& exchange);
+                      const ExchangeSeconds& exchange, const LayerCopies& copies = {});
 
 }  // namespace weftc

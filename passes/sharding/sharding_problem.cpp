@@ -164,7 +164,7 @@ MemoryNeed ShardingProblem::least_memory() const {
     const PartitionProblem::Node& node = problem_.nodes[op_choices_.size() + v];
     if (node.usage.empty()) continue;
     const std::string& name = graph_.value(values_[v].value).name;
-    const auto& members = classes_.all()[static_cast<size_t>(classes_.of(graph_.producer(values_[v].value)))].ops;
+    const auto& members = classes_.class_of(graph_.producer(values_[v].value)).ops;
     const auto readings = layer_readings(name);
     const int64_t bytes = *std::ranges::min_element(node.usage);
     need.parts.push_back({members.size() > 1 && !readings.empty() ? readings.front().first : name, bytes});

@@ -34,7 +34,7 @@ class SliceCandidates {
   void carry_to(OpId reader, size_t input, const Slice& slice);
   void carry_backwards(const Slice& slice);
   Mesh mesh(OpId id) const { return module_.mesh(graph_, graph_.op(id).place); }
-  const std::vector<OpId>& members(OpId id) const { return classes_.all()[static_cast<size_t>(classes_.of(id))].ops; }
+  const std::vector<OpId>& members(OpId id) const { return classes_.class_of(id).ops; }
   ValueId first_of_class(ValueId value) const;
 
   const Module& module_;

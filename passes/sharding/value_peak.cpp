@@ -50,16 +50,30 @@ std::vector<Lifetime> lives_of(const Graph& graph) {
   return lives;
 }
 
+/// By position in the order: how many ops in front of it are far from layers that were left out.
+std::vector<int> far_ops(const Graph& graph, const LayerCopies& copies) {
+  std::vector<int> before = {0};
+  for (const OpId id : graph.order())
+    before.push_back(before.back() + (!copies.is_far.empty() && copies.is_far[id.index] ? 1 : 0));
+  return before;
+}
+
 }  // namespace
 
-ValuePeak value_peak(const Module& module, const Graph& graph) {
+ValuePeak value_peak(const Module& module, const Graph& graph, const LayerCopies& copies) {
   const std::vector<Lifetime> lives = lives_of(graph);
+  const std::vector<int> far = far_ops(graph, copies);
+  const auto times = [&](const Lifetime& life) {
+    const auto first = static_cast<size_t>(life.first), last = static_cast<size_t>(life.last);
+    return far[std::min(last + 1, far.size() - 1)] > far[first] ? copies.of(graph.producer(life.value)) : 1;
+  };
   int end = 0;
   for (const Lifetime& life : lives) end = std::max(end, life.last);
   std::vector<int64_t> change(static_cast<size_t>(end) + 2, 0);
   for (const Lifetime& life : lives) {
     if (is_fused_away(graph, life.value)) continue;
-    const int64_t bytes = local_bytes(graph.type(life.value), module.mesh(graph, graph.producer_op(life.value).place));
+    const int64_t bytes =
+        times(life) * local_bytes(graph.type(life.value), module.mesh(graph, graph.producer_op(life.value).place));
     change[static_cast<size_t>(life.first)] += bytes;
     change[static_cast<size_t>(life.last) + 1] -= bytes;
   }

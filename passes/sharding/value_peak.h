@@ -1,6 +1,7 @@
 // Where most bytes live together if a graph runs in its order.
 #pragma once
 #include "ir/module.h"
+#include "passes/sharding/layer_copies.h"
 
 namespace weftc {
 
@@ -11,7 +12,8 @@ struct ValuePeak {
 
 /// Sources live all the time, other values from their producer to their last reader; views share the memory of what
 /// they view, and what stands between two pointwise ops alone is in registers. Without any reuse in place, so a little
-/// more than a plan's memory.
-ValuePeak value_peak(const Module& module, const Graph& graph);
+/// more than a plan's memory. Of layers that were left out those values count that live until the ends of the model:
+/// one that the next layer reads lives beside none of another layer.
+ValuePeak value_peak(const Module& module, const Graph& graph, const LayerCopies& copies = {});
 
 }  // namespace weftc

@@ -53,7 +53,7 @@ MODELS = {
                   "--layers 4 --width 256 --heads 8 --vocab 2048 --context 128".split(), {"batch": 4, "seq": 64}),
     "llama": Model("llama", {2: "tp2.yaml", 4: "tp4.yaml"},
                    "--layers 4 --width 256 --heads 8 --groups 4 --hidden 768 --vocab 2048".split(), {"batch": 4, "seq": 64}),
-    "moe": Model("moe", {2: "experts.yaml", 4: "experts.yaml"}, "--width 256 --inner 1024 --experts 8 --capacity 32".split(), {}, ".onnxtxt"),
+    "moe": Model("moe", {2: "experts.yaml", 4: "experts.yaml"}, "--width 256 --inner 1024 --experts 8 --capacity 32".split(), {"groups": 4, "tokens": 128}, ".onnxtxt"),
 }
 
 

@@ -26,12 +26,17 @@ StepSeconds equal_times(int ranks, double seconds) {
 TEST_CASE("a machine's probe has a step for each figure, on one rank and on several") {
   for (const int ranks : {1, 2, 3}) {
     const StepSeconds steps = equal_times(ranks, 1e-3);
-    const Ceilings found = probed_ceilings(steps, ranks);
+    const Ceilings found = probed_ceilings(steps, ranks, 3);
     CHECK(found.f32 == doctest::Approx(2e3 * 768 * 768 * 768));
     CHECK(found.f64 == doctest::Approx(2e3 * 512 * 512 * 512));
     CHECK(found.memory == doctest::Approx(2e3 * (128 / ranks) * (1 << 20)));
     CHECK(found.step == 1e-3);
     if (ranks > 1) CHECK(probed_curves(steps, ranks).size() == 4);
+    const Ceilings shared = probed_ceilings(steps, ranks, 1);
+    CHECK(shared.f32 == doctest::Approx(found.f32 / ranks));
+    CHECK(shared.memory == doctest::Approx(found.memory / ranks));
+    CHECK(shared.step == doctest::Approx(found.step * ranks));
+    CHECK(shared.function == found.function);
   }
 }
 

@@ -1,0 +1,42 @@
+// A model of many layers with a few of them, on which entries are tried: what a layer in the middle takes counts for
+// all that were left out.
+//
+//   h.0  h.1  h.2  h.3 ... h.93  h.94  h.95     ->     h.0  h.1  h.2 (x 92)  h.94  h.95
+#pragma once
+#include "passes/sharding/shard_entries.h"
+
+namespace weftc {
+
+class LayerExcerpt {
+ public:
+  /// Nothing where no layers can be left out: there are few of them, or they do not read each other alike. `classes`
+  /// are those of the module's graph.
+  static std::optional<LayerExcerpt> of(const Module& module, const LayerClasses& classes);
+
+  /// Ops and values have ids of their own, and the names that they have in the whole graph.
+  Graph graph;
+  std::vector<State> states;  // those whose input and output are there
+
+  LayerClasses classes() const { return LayerClasses::of_part(graph, *whole_classes_, whole_ops_); }
+  /// The layouts of the whole graph's ops and values that are there.
+  ChosenLayouts part_of(const ChosenLayouts& whole) const;
+  /// What ops of a graph that was laid out from the excerpt stand for.
+  LayerCopies copies(const Graph& laid_out) const;
+  /// Entries of the excerpt as those of the whole graph: one for a layer that stands for others is one for each.
+  std::vector<PlannedEntry> for_whole(const std::vector<PlannedEntry>& entries) const;
+  /// True if each of the entries is about something that is there.
+  bool has(const std::vector<PlannedEntry>& entries) const;
+
+ private:
+  friend class ExcerptMaker;
+  LayerExcerpt() = default;
+
+  const Graph* whole_ = nullptr;
+  const LayerClasses* whole_classes_ = nullptr;
+  std::vector<OpId> whole_ops_;        // by op
+  std::vector<ValueId> whole_values_;  // by value
+  std::vector<int> kept_;              // by op: which of the layers that were kept it is in, or -1
+  std::vector<int64_t> copies_;        // by op
+};
+
+}  // namespace weftc

@@ -39,4 +39,20 @@ class LayerExcerpt {
   std::vector<int64_t> copies_;        // by op
 };
 
+/// The module has the excerpt in place of its graph and states as long as this lives.
+class ModuleOfExcerpt {
+ public:
+  ModuleOfExcerpt(Module& module, LayerExcerpt& excerpt) : module_(module), excerpt_(excerpt) { exchange(); }
+  ~ModuleOfExcerpt() { exchange(); }
+  ModuleOfExcerpt(const ModuleOfExcerpt&) = delete;
+
+ private:
+  void exchange() {
+    std::swap(module_.graph, excerpt_.graph);
+    std::swap(module_.states, excerpt_.states);
+  }
+  Module& module_;
+  LayerExcerpt& excerpt_;
+};
+
 }  // namespace weftc

@@ -50,22 +50,6 @@ struct SolvedMesh {
   double bound() const { return each ? each->bound : folded ? folded->bound : 0; }
 };
 
-/// The module has some of its layers as long as this lives.
-class ModuleOfExcerpt {
- public:
-  ModuleOfExcerpt(Module& module, LayerExcerpt& excerpt) : module_(module), excerpt_(excerpt) { exchange(); }
-  ~ModuleOfExcerpt() { exchange(); }
-  ModuleOfExcerpt(const ModuleOfExcerpt&) = delete;
-
- private:
-  void exchange() {
-    std::swap(module_.graph, excerpt_.graph);
-    std::swap(module_.states, excerpt_.states);
-  }
-  Module& module_;
-  LayerExcerpt& excerpt_;
-};
-
 ShardingPlan bound_of(const SolvedMesh& solved) {
   ShardingPlan plan;
   plan.mesh = solved.mesh;

@@ -199,6 +199,25 @@ inline const ModelText kGpt2 = {
   [head] head = Transpose<perm = [1, 0]>("wte.weight") [logits] logits = MatMul(ln_f, head)
 )"};
 
+inline Filled gpt2_sizes(int batch, int rows, int vocab) {
+  std::string places;
+  for (int i = 0; i < rows; ++i) places += (i ? ", " : "") + std::to_string(i);
+  return {{"BATCH", std::to_string(batch)},
+          {"SEQ", std::to_string(rows)},
+          {"WIDTH", "128"},
+          {"HEADS", "4"},
+          {"EACH", "32"},
+          {"FUSED", "384"},
+          {"INNER", "512"},
+          {"VOCAB", std::to_string(vocab)},
+          {"PLACES", places}};
+}
+
+/// Each token is the label of the one before it.
+inline const char* const kNextWord =
+    "train:\n  loss: {cross_entropy: {scores: logits, labels: input_ids, shift: 1}}\n"
+    "  optimizer: {adamw: {rate: 1e-3}}\n";
+
 /// samples/moe, between products that make of tokens what experts get, and of what they return what goes on.
 inline const ModelText kMixture = {
     .header = "moe (float[GROUPS, TOKENS, WIDTH] given) => (float[GROUPS, TOKENS, WIDTH] made)",

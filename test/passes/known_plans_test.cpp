@@ -12,9 +12,6 @@ namespace {
 
 const char* const kSquares =
     "train:\n  loss: {mean_squared_error: {predictions: y, targets: target}}\n  optimizer: {adamw: {rate: 1e-3}}\n";
-const char* const kNextWord =
-    "train:\n  loss: {cross_entropy: {scores: logits, labels: input_ids, shift: 1}}\n"
-    "  optimizer: {adamw: {rate: 1e-3}}\n";
 
 /// The best plan for a model and what it takes, beside what schedules of samples/ take.
 struct Found {
@@ -70,20 +67,6 @@ Filled llama_sizes(int groups, int rows) {
           {"HALF", "16"},
           {"INNER", "640"},
           {"VOCAB", "512"}};
-}
-
-Filled gpt2_sizes(int batch, int rows, int vocab) {
-  std::string places;
-  for (int i = 0; i < rows; ++i) places += (i ? ", " : "") + std::to_string(i);
-  return {{"BATCH", std::to_string(batch)},
-          {"SEQ", std::to_string(rows)},
-          {"WIDTH", "128"},
-          {"HEADS", "4"},
-          {"EACH", "32"},
-          {"FUSED", "384"},
-          {"INNER", "512"},
-          {"VOCAB", std::to_string(vocab)},
-          {"PLACES", places}};
 }
 
 }  // namespace

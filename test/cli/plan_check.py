@@ -67,27 +67,50 @@ def check_training():
     harness.check("training/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
 
 
-def check_size():
-    """Layers of GPT-3 on eight GPUs; in full all of them on eight times eight, whose memory they need: a line for all layers."""
-    layers, ranks, most = (96, 64, 60) if harness.FULL else (8, 8, 10)
+def unstored_gpt(layers, width, heads):
+    """A GPT whose weights are nowhere."""
     model = FOLDER / "large.onnx"
     maker = harness.ROOT / "test" / "models" / "unstored_gpt.py"
-    sizes = ("--layers", layers, "--width", 12288, "--heads", 96, "--context", 2048)
+    sizes = ("--layers", layers, "--width", width, "--heads", heads, "--context", 2048)
     status, _, err = harness.run([sys.executable, maker, model, *map(str, sizes)])
-    harness.check("size/model", status == 0, err[-300:])
-    machines = (harness.ROOT / "samples" / "machines" / "dgx-h100-x4.yaml").read_text()
-    eight = FOLDER / "dgx-h100-x8.yaml"
-    eight.write_text(re.sub(r"ranks: 32", "ranks: 64", machines))
-    flags = ("--target", "cuda", "--dim", "batch=1", "--dim", "seq=2048", "--ranks", str(ranks))
+    harness.check(f"{layers} layers/model", status == 0, err[-300:])
+    return model
+
+
+def cards(ranks):
+    """So many H100, eight in each machine."""
+    file = FOLDER / f"h100_{ranks}.yaml"
+    of_32 = (harness.ROOT / "samples" / "machines" / "dgx-h100-x4.yaml").read_text()
+    file.write_text(re.sub(r"ranks: 32", f"ranks: {ranks}", of_32))
+    return file
+
+
+def plan_large(name, model, ranks, batch, most):
+    """The schedule's text, within so many seconds of a core."""
+    flags = ("--target", "cuda", "--dim", f"batch={batch}", "--dim", "seq=2048", "--ranks", str(ranks))
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    file, text = plan("size", model, eight, *flags)
+    _, text = plan(name, model, cards(max(ranks, 64)), *flags)
     seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    harness.measured("size/seconds of a core", seconds <= most, f"{seconds:.1f} s for {layers} layers, at most {most}")
-    if file is None:
-        return
+    harness.measured(f"{name}/seconds of a core", seconds <= most, f"{seconds:.1f}, at most {most}")
+    harness.check(f"{name}/few lines", 3 < len(text.splitlines()) <= 15, text)
+    return text
+
+
+def check_size():
+    """Layers of GPT-3 on eight GPUs; in full all of them on eight times eight, whose memory they need: a line for all layers."""
+    layers, ranks = (96, 64) if harness.FULL else (8, 8)
+    text = plan_large("size", unstored_gpt(layers, 12288, 96), ranks, 1, 10)
     wanted = ('"h.{l}.attn.c_attn.weight": {', "dim: 1, parts: 3", '"h.{l}.mlp.c_fc.weight": {') if harness.FULL else ('"h.{l}.attn.c_attn', "parts: 3")
     harness.check("size/the fused projection in its parts", all(part in text for part in wanted), text)
-    harness.check("size/few lines", len(text.splitlines()) <= 15, text)
+
+
+def check_many_nodes():
+    """100,000 nodes on 1,024 ranks, in as much more memory as there are more nodes."""
+    memory = []
+    for layers, most in ((532, 30), (1064, 60)):
+        plan_large(f"{layers} layers", unstored_gpt(layers, 16384, 128), 1024, 16, most)
+        memory.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+    harness.measured("memory by nodes", memory[1] < 2.2 * memory[0], f"{memory[0] >> 10} and {memory[1] >> 10} MiB")
 
 
 def check_stages():
@@ -231,5 +254,6 @@ if __name__ == "__main__":
     check_kept_layouts()
     check_auto()
     if harness.FULL:
+        check_many_nodes()
         check_samples()
     check_refusals()

@@ -1,0 +1,65 @@
+# test: slow
+"""Schedules that `weft plan` writes for random graphs on several machines compile, are proved, run, and give what ONNX Runtime
+gives: 20 graphs, 200 in `full`; every third with stages or transforms too."""
+
+import sys
+
+import harness
+from verify_many import report_complete, verify_many
+
+sys.path.insert(0, str(harness.ROOT / "test" / "fuzz"))
+from random_graphs import write_case  # noqa: E402
+
+GRAPHS = 200 if harness.FULL else 20
+FOLDER = harness.scratch("plan_models")
+MACHINE = """machine: a host
+target: host
+archs: [x86-64-v3]
+ranks: {ranks}
+rank: {{f32: {rate}GOP/s, f64: 50GOP/s, f16: 100GOP/s, memory: {rate}00MB/s, capacity: 8GB, step: 5ns, function: 50}}
+network:
+  - {{name: wire, ranks: {ranks}, bandwidth: {bandwidth}, latency: {latency}}}
+"""
+LINKS = (("10GB/s", "10ns"), ("100GB/s", "1ns"), ("1GB/s", "1us"))
+RATES = (1, 10)
+LEVELS = ("shard", "transforms", "pipeline")
+
+
+def machine_of(seed):
+    bandwidth, latency = LINKS[seed % len(LINKS)]
+    file = FOLDER / f"machine{seed}.yaml"
+    file.write_text(MACHINE.format(ranks=(2, 4, 3, 8)[seed % 4], rate=RATES[seed // 2 % 2], bandwidth=bandwidth, latency=latency))
+    return file
+
+
+def planned_case(seed):
+    """The case with its plan in place of its own schedule; nothing where there is no case."""
+    case = write_case(seed, FOLDER / str(seed))
+    if case is None:
+        return None
+    flags = [flag for flag in case.flags.split() if not flag.startswith("--schedule")]
+    schedule = FOLDER / str(seed) / "plan.yaml"
+    level = LEVELS[seed // 3 % 3] if seed % 3 == 0 else "shard"
+    dims = [flag for flag in flags if flag.startswith("--dim")]
+    status, _, err = harness.weft("plan", case.model, "--machine", machine_of(seed), "--level", level, "-o", schedule, "--quiet", *dims)
+    if status == 3:  # the compiler refuses the graph under any schedule
+        return None
+    if not harness.check(f"{case.name}/is planned by {level}", status == 0, f"exit {status}: {err[-300:]}"):
+        return None
+    return case._replace(flags=" ".join([*flags, f"--schedule={schedule}"]))
+
+
+def main():
+    cases, seed = [], 0
+    while len(cases) < GRAPHS and seed < 2 * GRAPHS:
+        seed += 1
+        case = planned_case(seed)
+        cases += [case] if case else []
+    entries = sum("shard:" in (FOLDER / case.name.removeprefix("seed") / "plan.yaml").read_text() for case in cases)
+    harness.measured("plans with entries", entries >= GRAPHS // 3, f"{entries} of {len(cases)}")
+    report_complete(verify_many(cases, FOLDER))
+
+
+if __name__ == "__main__":
+    harness.need_weft()
+    main()

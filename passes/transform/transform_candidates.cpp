@@ -6,6 +6,7 @@
 //   split d, reorder y.ag past {a, b, ...}     y.rs, a, b, y.ag               as many ops as the rules allow
 //   split d, reorder, fuse                     one kernel of these
 //   each of them, overlap n chunks             with the ops that feed it      for each n and mechanism
+//   reduce y.sum, z.sum past {y + z}           y + z, one all-reduce          where sums are added up
 //
 // Legality is asked of the transforms themselves (IsLegal), so that nothing here repeats a rule.
 #include "passes/transform/transform_candidates.h"
@@ -91,6 +92,8 @@ class Neighbourhood {
                                    const std::vector<std::string>& ops);
   void offer_splits();
   void offer_split(int dim);
+  bool collect_sums(ValueId value, std::vector<std::string>& sums, std::vector<std::string>& past) const;
+  void offer_joint_sum();
   void offer_fused();
   void offer_long_overlaps();
 
@@ -315,6 +318,37 @@ void Neighbourhood::offer_splits() {
   for (int dim = 0; dim < dims; ++dim) offer_split(dim);
 }
 
+/// True if a value that one op reads is an all-reduce, or made of such values alone: their names, and those of the ops.
+bool Neighbourhood::collect_sums(ValueId value, std::vector<std::string>& sums, std::vector<std::string>& past) const {
+  if (!value || graph_.value(value).uses.size() != 1) return false;
+  const OpId id = graph_.producer(value);
+  const Op& op = graph_.op(id);
+  if (selectable(id).empty()) return false;
+  if (op.kind == OpKind::AllReduce) return sums.push_back(selectable(id)), true;
+  if (op.inputs.empty() || (category(op) != Category::Pointwise && category(op) != Category::View)) return false;
+  if (!std::ranges::all_of(op.inputs, [&](ValueId v) { return collect_sums(v, sums, past); })) return false;
+  past.push_back(selectable(id));
+  return true;
+}
+
+/// All-reduces whose results are only added up, as one of the sum of what they reduce: of as many as the rules allow.
+void Neighbourhood::offer_joint_sum() {
+  std::vector<TransformStep> longest;
+  size_t joined = 0;
+  for (OpId at = op_;;) {
+    const auto& uses = graph_.value(graph_.result(at)).uses;
+    if (uses.size() != 1 || !uses.front().op || graph_.op(uses.front().op).outputs.size() != 1) break;
+    at = uses.front().op;
+    std::vector<std::string> sums, past;
+    if (selectable(at).empty() || category(graph_.op(at)) == Category::Collective) break;
+    if (!std::ranges::all_of(graph_.op(at).inputs, [&](ValueId v) { return collect_sums(v, sums, past); })) break;
+    past.push_back(selectable(at));
+    std::vector<TransformStep> steps{{ReorderStep{false, selectors(sums), selectors(past)}, {}}};
+    if (sums.size() > 1 && is_legal_(steps)) longest = std::move(steps), joined = sums.size();
+  }
+  if (joined > 0) offer(format("reduce {} sums as one", joined), longest);
+}
+
 /// A reduce-scatter with what is computed from the slices and the all-gathers of that as one kernel; an all-gather with
 /// what computes its slices.
 void Neighbourhood::offer_fused() {
@@ -364,7 +398,7 @@ std::vector<Candidate> Neighbourhood::candidates() {
   offer_overlaps_of_producers("", {}, {name_});
   if (!behind.empty()) offer_overlaps("", {}, {name_, behind});
   const OpKind kind = graph_.op(op_).kind;
-  if (kind == OpKind::AllReduce) offer_splits();
+  if (kind == OpKind::AllReduce) offer_joint_sum(), offer_splits();
   if (kind == OpKind::ReduceScatter || kind == OpKind::AllGather) {
     offer_fused();
     offer_long_overlaps();

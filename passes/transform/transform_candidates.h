@@ -28,7 +28,8 @@ using IsLegal = std::function<bool(const std::vector<TransformStep>&)>;
 /// behind it as the rules allow, and all of that fused. A reduce-scatter is fused with what is computed from the slices
 /// and gathered again, an all-gather with what computes its slices. Each of these, and each collective as it is, is
 /// overlapped with the contraction or reduction that feeds it, with the chain that begins at the contraction before
-/// that, with a contraction that reads it, and with all that can run in its chunks.
+/// that, with a contraction that reads it, and with all that can run in its chunks. All-reduces whose results are added
+/// up are one, behind that.
 std::vector<Candidate> transform_candidates(const Module& module, const std::string& collective,
                                             const std::vector<int>& chunks, const IsLegal& is_legal);
 

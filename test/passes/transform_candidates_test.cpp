@@ -31,6 +31,15 @@ m (float[2,8] grads, float[8] old) => (float[8] y) <int64[1] axis = {0}, float r
 const char* const kSlicedUpdate =
     "weft: 1\nmesh: {dp: 2}\nshard: {grads: {dp: 0}, grad: {dp: 0}, old: {dp: 0}, y: {dp: R}}\n";
 
+/// Three products of slices, whose sums are added up.
+const char* const kSums = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[4,8] x) => (float[4,4] y) <float[8,4] v0 = random(1, 1.0), float[8,4] v1 = random(2, 1.0),
+  float[8,4] v2 = random(3, 1.0)> {
+  [q] a = MatMul(x, v0)  [k] b = MatMul(x, v1)  [v] c = MatMul(x, v2)  [qk] d = Add(a, b)  [qkv] e = Add(c, d)
+  [out] y = Relu(e)
+})";
+const char* const kSlicedSums = "weft: 1\nmesh: {tp: 2}\nshard: {v0: {tp: 0}, v1: {tp: 0}, v2: {tp: 0}}\n";
+
 /// A model and the schedule that candidates are added to.
 struct Tuned {
   const char *model = kLayers, *schedule = kTp2Layers;
@@ -52,7 +61,7 @@ struct Tuned {
     return candidates(collective, chunks, rules());
   }
 };
-const Tuned kLayered, kUpdated{kUpdate, kSlicedUpdate};
+const Tuned kLayered, kUpdated{kUpdate, kSlicedUpdate}, kSummed{kSums, kSlicedSums};
 
 std::set<std::string> names(const std::vector<Candidate>& all) {
   std::set<std::string> found;
@@ -94,10 +103,23 @@ TEST_CASE("an all-gather is fused and overlapped with what computes its slices")
     CHECK_MESSAGE(what.contains(wanted), std::string(wanted));
 }
 
+TEST_CASE("all-reduces whose results are added up are one of their sum") {
+  const std::vector<Candidate> found = kSummed.candidates("q.sum", {});
+  const auto joint = std::ranges::find(found, "reduce 3 sums as one", &Candidate::what);
+  REQUIRE(joint != found.end());
+  const auto made = prepare(kSums, kSummed.text_with(joint->steps), "apply-transforms");
+  REQUIRE_MESSAGE(made->ok(), made->diags.text());
+  int all_reduces = 0;
+  for (const OpId id : made->module->graph.order())
+    all_reduces += made->module->graph.op(id).kind == OpKind::AllReduce ? 1 : 0;
+  CHECK(all_reduces == 1);
+}
+
 TEST_CASE("every candidate computes what the schedule computes") {
   using Case = std::pair<const Tuned*, std::string>;
-  for (const auto& [tuned, collective] : {Case{&kLayered, "h{l}_down.sum"}, Case{&kLayered, "last2_down.sum"},
-                                          Case{&kUpdated, "grad.scatter"}, Case{&kUpdated, "out.gather"}})
+  for (const auto& [tuned, collective] :
+       {Case{&kLayered, "h{l}_down.sum"}, Case{&kLayered, "last2_down.sum"}, Case{&kUpdated, "grad.scatter"},
+        Case{&kUpdated, "out.gather"}, Case{&kSummed, "q.sum"}})
     for (const Candidate& candidate : tuned->candidates(collective, {2, 4})) {
       CAPTURE(collective);
       CAPTURE(candidate.what);

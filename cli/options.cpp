@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/tune/budget.h"
+#include "frontend/machine_file.h"
 #include "frontend/mapped_file.h"
 #include "frontend/schedule_reader.h"
 #include "passes/cost/cost_model.h"
@@ -65,7 +66,7 @@ Target best_here(const Target& target) {
 /// The flags as text, before they are understood.
 struct FlagTexts {
   std::vector<std::string> dims, shapes, binds, sequences, optionals, mesh, ceilings;
-  std::string precision, target = "host", arch, transport = "local", emit = "exe", run_args, budget;
+  std::string precision, target, arch, transport = "local", emit = "exe", run_args, budget;
 };
 
 /// Calls parse(text, diags) and turns what it reports into a usage error.
@@ -103,11 +104,27 @@ void check_cuda_arch(const std::string& arch) {
     throw CLI::ValidationError(format("--arch {}: sm_80, sm_90, sm_100 or the like is expected", arch));
 }
 
+/// True if a plan is for a machine of GPUs. Its own reader reports what is wrong with the file; a pipe is read once.
+bool is_machine_of_gpus(const std::string& file) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(file, failed)) return false;
+  Diags unreported;
+  const std::optional<Machine> machine = read_machine(file, unreported);
+  return machine && machine->is_device;
+}
+
+/// The target as it is said, or else that of the machine that is planned for.
+bool is_for_cuda(const Verb& verb, const FlagTexts& given, const Options& options) {
+  const bool is_planned = (verb.flags & Verb::kPlan) || options.is_planned;
+  if (given.target.empty() && is_planned) return is_machine_of_gpus(options.machine);
+  return given.target == "cuda";
+}
+
 /// Flags that say what to build for.
 void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
-  verb.add_option("--target", given.target, "host or cuda")
+  verb.add_option("--target", given.target, "host or cuda; a plan is for its machine's")
       ->check(CLI::IsMember({"host", "cuda"}))
-      ->capture_default_str();
+      ->default_str("host");
   verb.add_option("--arch", given.arch,
                   format("{}; {} without it; several of one machine: the program takes the highest that its CPU has; "
                          "sm_80, sm_90, ...",
@@ -410,7 +427,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
     if (!word.empty()) options.run_args.push_back(word);
   if (!given.precision.empty()) options.precision = parse_precision(given.precision);
   if (given.transport == "mpi") options.transport_mpi = true;
-  if (given.target == "cuda") {
+  if (is_for_cuda(verb, given, options)) {
     options.target = cuda_target(split(given.arch.empty() ? "sm_80,sm_90" : given.arch, ','));
     for (const std::string& arch : options.target.archs) check_cuda_arch(arch);
     return;

@@ -189,6 +189,17 @@ SAMPLES = {
 }
 
 
+def check_target():
+    """A machine of GPUs is planned for, and compiled for, as one."""
+    machine_file = harness.ROOT / "samples" / "machines" / "dgx-h100.yaml"
+    plan("mlp on GPUs", MLP, machine_file)
+    sources = FOLDER / "mlp_on_gpus"
+    words = ("compile", MLP, "--auto", "--machine", machine_file, "--ranks", "2", "--emit", "source", "-o", sources, "--quiet")
+    status, _, err = harness.run([harness.WEFT, *words])
+    harness.check("target/compiled", status == 0 and list(sources.glob("**/*.cu")), f"exit {status}: {err[-300:]}")
+    refused("target that the machine has not", 1, "[machine-target]", flags=("--machine", machine_file, "--target", "host"))
+
+
 def sent(model, schedule, *flags):
     """How many collectives there are, and the bytes that a rank sends."""
     status, out, err = harness.weft("explain", model, "--schedule", schedule, "--json", "--quiet", *flags)
@@ -253,6 +264,7 @@ if __name__ == "__main__":
     check_transforms()
     check_kept_layouts()
     check_auto()
+    check_target()
     if harness.FULL:
         check_many_nodes()
         check_samples()

@@ -4,16 +4,16 @@
 
 namespace weftc {
 
-std::unique_ptr<Compilation> compile_transforms(const Options& options, Diags& diags) {
+std::unique_ptr<Compilation> compile_transforms(const Options& options, Diags& diags, const Compilation* like) {
   Options until = options;
   until.stop_after = "apply-transforms";
   until.quiet = true;
-  return compile_graph(until, diags);
+  return compile_graph(until, diags, like);
 }
 
 std::vector<Candidate> legal_transforms(const Options& options, const Module& module, const std::string& collective,
                                         const std::vector<int>& chunks, const std::vector<TransformStep>& chosen,
-                                        const TextWithSteps& text_with) {
+                                        const TextWithSteps& text_with, const Compilation* like) {
   const auto behind_chosen = [&](const std::vector<TransformStep>& steps) {
     std::vector<TransformStep> all = chosen;
     all.insert(all.end(), steps.begin(), steps.end());
@@ -22,7 +22,7 @@ std::vector<Candidate> legal_transforms(const Options& options, const Module& mo
   const IsLegal is_legal = [&](const std::vector<TransformStep>& steps) {
     Diags refused;
     const std::optional<std::string> text = text_with(behind_chosen(steps), refused);
-    return text && compile_transforms(with_schedule(options, *text), refused) != nullptr;
+    return text && compile_transforms(with_schedule(options, *text), refused, like) != nullptr;
   };
   std::vector<Candidate> candidates = transform_candidates(module, collective, chunks, is_legal);
   for (Candidate& candidate : candidates) candidate.steps = behind_chosen(candidate.steps);

@@ -15,13 +15,14 @@ namespace weftc {
 /// A schedule with steps behind its own; nothing after reporting.
 using TextWithSteps = std::function<std::optional<std::string>(const std::vector<TransformStep>&, Diags&)>;
 
-/// The graph behind the transforms of the schedule, without a word. Nothing after reporting.
-std::unique_ptr<Compilation> compile_transforms(const Options& options, Diags& diags);
+/// The graph behind the transforms of the schedule, without a word. Nothing after reporting. `like`: compile.h.
+std::unique_ptr<Compilation> compile_transforms(const Options& options, Diags& diags,
+                                                const Compilation* like = nullptr);
 
 /// All legal transforms of a collective behind steps that are chosen already, which each candidate begins with: that
 /// without further ones first. `module` is the graph behind the chosen ones.
 std::vector<Candidate> legal_transforms(const Options& options, const Module& module, const std::string& collective,
                                         const std::vector<int>& chunks, const std::vector<TransformStep>& chosen,
-                                        const TextWithSteps& text_with);
+                                        const TextWithSteps& text_with, const Compilation* like = nullptr);
 
 }  // namespace weftc

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "frontend/yaml_reader.h"
+#include "ir/base/quantity.h"
 
 namespace weftc {
 
@@ -230,6 +231,12 @@ std::optional<std::string> with_shard(const std::string& file, const std::string
   std::vector<std::string> items;
   for (const ShardEntry& entry : entries) items.push_back(shard_text(entry));
   return with_items(file, text, {"shard", false}, with_comments(std::move(items), comments), diags);
+}
+
+std::optional<std::string> with_recompute_limit(const std::string& file, const std::string& text, int64_t bytes,
+                                                const std::string& comment, Diags& diags) {
+  const std::string limit = quantity_text(static_cast<double>(bytes), Quantity::Bytes);
+  return with_items(file, text, {"train", false}, {format("recompute: {limit: {}}  # {}", limit, comment)}, diags);
 }
 
 std::string with_line(const std::string& text, const std::string& line) {

@@ -32,6 +32,9 @@ std::string shard_text(const ShardEntry& entry);
 std::optional<std::string> with_shard(const std::string& file, const std::string& text,
                                       const std::vector<ShardEntry>& entries, Diags& diags,
                                       const std::vector<std::string>& comments = {});
+/// The same for `recompute: {limit: 512MiB}` in the mapping `train:`, with a comment behind it.
+std::optional<std::string> with_recompute_limit(const std::string& file, const std::string& text, int64_t bytes,
+                                                const std::string& comment, Diags& diags);
 /// A key and its value on one line, behind the line `weft: 1`, for a schedule that does not have the key.
 std::string with_line(const std::string& text, const std::string& line);
 /// The line `mesh: {dp: 2, tp: 4}` there.

@@ -87,6 +87,17 @@ std::vector<PredictedSchedule> predict_layouts(const Options& options, const Pla
   return predicted;
 }
 
+/// The best layouts of a training as if there were memory enough, where there is not: values can be computed again.
+std::vector<PredictedSchedule> predict_recomputed(const Options& options, const PlanRequest& request, Diags& diags) {
+  Machine roomy = request.machine;
+  roomy.memory = 0;
+  PlanRequest unlimited{request.file, request.kept, roomy, request.ranks, request.mesh};
+  std::optional<LayoutPlans> layouts = plan_layouts(options, unlimited, diags);
+  if (!layouts || layouts->plans.front().peak <= request.machine.memory) return {};
+  layouts->plans.resize(1);
+  return predict_layouts(options, request, layouts->plans, diags);
+}
+
 const PredictedSchedule& best_of(const std::vector<PredictedSchedule>& schedules) {
   return *std::ranges::min_element(schedules, [](const auto& a, const auto& b) { return a.is_better_than(b); });
 }
@@ -111,11 +122,13 @@ void report_memory(const Options& options, const PlanRequest& request, const Mem
 std::optional<std::string> plan_above_layouts(const Options& options, const Planned& planned,
                                               const LayoutPlans& layouts, Diags& diags) {
   std::vector<PredictedSchedule> found = predict_layouts(options, planned.request, layouts.plans, diags);
+  const bool trains = planned.kept.train.has_value();
+  if (trains && planned.request.machine.memory > 0)
+    std::ranges::move(predict_recomputed(options, planned.request, diags), std::back_inserter(found));
   if (options.level == "pipeline") {
     const bool has_best = !found.empty() && best_of(found).refused.empty();
     const double best = has_best ? best_of(found).seconds : std::numeric_limits<double>::infinity();
-    std::ranges::move(plan_stages(options, planned.request, planned.kept.train.has_value(), best),
-                      std::back_inserter(found));
+    std::ranges::move(plan_stages(options, planned.request, trains, best), std::back_inserter(found));
   }
   if (found.empty()) {
     report_memory(options, planned.request, layouts.least, diags);

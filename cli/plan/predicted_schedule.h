@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/compilation.h"
 #include "cli/options.h"
 
 namespace weftc {
@@ -20,9 +21,12 @@ struct PredictedSchedule {
   }
 };
 
-/// Compiles a schedule from its text up to the proved Plan, and predicts its timeline.
-PredictedSchedule predict(const Options& options, std::string what, std::string text);
-/// The same with a line of progress.
+/// Compiles a schedule from its text up to the proved Plan, and predicts its timeline. `like`: a compilation whose
+/// searches are not made again (cli/compile.h).
+PredictedSchedule predict(const Options& options, std::string what, std::string text,
+                          const Compilation* like = nullptr);
+/// The same with a line of progress. A training whose values take more memory than a rank has computes as many of them
+/// again as it takes, unless the schedule says itself what is computed again.
 PredictedSchedule predict_aloud(const Options& options, std::string what, std::string text);
 
 /// The schedules, the fastest first, with the margin of each to it.

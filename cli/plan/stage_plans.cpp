@@ -87,7 +87,7 @@ class StageSearch {
                pipe.stages, pipe.micro_batches, pipe.order);
     found_.push_back(predict_aloud(options_, what, with_line(*text, line)));
     PredictedSchedule& made = found_.back();
-    made.text = with_line(*text, format("{}  # {}", line, comment_of(made)));
+    made.text.insert(made.text.find(line) + line.size(), "  # " + comment_of(made));
     if (made.refused.empty() && made.seconds < best_) {
       best_ = made.seconds;
       best_pipe_ = pipe;

@@ -1,9 +1,14 @@
 #include "cli/plan/transform_plans.h"
 
+#include <limits>
+
 #include "cli/plan/layout_plans.h"
 #include "cli/process.h"
 #include "cli/transform_trials.h"
 #include "frontend/schedule_writer.h"
+#include "ir/exchange_types.h"
+#include "passes/cost/machine.h"
+#include "passes/select.h"
 
 namespace weftc {
 
@@ -12,6 +17,25 @@ namespace {
 // A step that gains less is not worth a line of the schedule.
 constexpr double kWorthALine = 0.995;
 
+/// Seconds of the collectives of that name, of all layers; of transfers between places without end.
+double exchange_seconds(const Compilation& c, const std::string& name) {
+  const Graph& graph = c.module.graph;
+  const SelectableNames names(c.module, graph);
+  const Selector selector{Selector::Kind::Name, name, {}};
+  double seconds = 0;
+  for (const Bindings& bindings : names.bindings({selector}))
+    for (const OpId id : names.select_ops(selector, bindings)) {
+      const Op& op = graph.op(id);
+      const Place& place = c.module.place(op.place);
+      if (op.kind == OpKind::Transfer) return std::numeric_limits<double>::infinity();
+      if (is_exchange(op))
+        seconds += collective_seconds(c.machine, op.kind, local_bytes(graph.type(op.inputs[0]), place.mesh),
+                                      local_bytes(graph.type(op.outputs[0]), place.mesh),
+                                      group_of(c.machine, place, axes_of(op)));
+    }
+  return seconds;
+}
+
 class TransformSearch {
  public:
   TransformSearch(const Options& options, const PredictedSchedule& base)
@@ -19,9 +43,9 @@ class TransformSearch {
 
   PredictedSchedule run() {
     Diags refused;
-    const std::unique_ptr<Compilation> c = compile_transforms(with_schedule(options_, base_.text), refused);
-    if (!c) return base_;
-    for (const std::string& collective : tunable_collectives(c->module)) try_collective(collective);
+    like_ = compile_transforms(with_schedule(options_, base_.text), refused);
+    if (!like_) return base_;
+    for (const std::string& collective : tunable_collectives(like_->module)) try_collective(collective);
     return std::move(best_);
   }
 
@@ -31,14 +55,18 @@ class TransformSearch {
     return with_transforms("plan.yaml", base_.text, steps, diags, comments_);
   }
 
+  /// A collective that takes less than a step has to gain is left as it is: little more than its time can be hidden.
   void try_collective(const std::string& collective) {
+    if (exchange_seconds(*like_, collective) < (1 - kWorthALine) * best_.seconds) return;
     Diags refused;
-    const std::unique_ptr<Compilation> c = compile_transforms(with_schedule(options_, best_.text), refused);
+    const std::unique_ptr<Compilation> c =
+        compile_transforms(with_schedule(options_, best_.text), refused, like_.get());
     if (!c) return;
     const double before = best_.seconds;
     const std::vector<TransformStep> chosen = chosen_;
     const TextWithSteps text = [&](const auto& steps, Diags& diags) { return text_with(steps, diags); };
-    const std::vector<Candidate> candidates = legal_transforms(options_, c->module, collective, {2, 4}, chosen, text);
+    const std::vector<Candidate> candidates =
+        legal_transforms(options_, c->module, collective, {2, 4}, chosen, text, like_.get());
     for (const Candidate& candidate : candidates)
       if (candidate.steps.size() > chosen.size()) try_candidate(candidate);
     progress(options_, format("{}: {} transforms, the best takes {}", printable(collective), candidates.size(),
@@ -53,7 +81,7 @@ class TransformSearch {
     Diags refused;
     const std::optional<std::string> text = text_with(candidate.steps, refused);
     if (!text) return;
-    PredictedSchedule made = predict(options_, base_.what + ", transformed", *text);
+    PredictedSchedule made = predict(options_, base_.what + ", transformed", *text, like_.get());
     if (!made.refused.empty() || made.seconds > kWorthALine * best_.seconds) return;
     best_ = std::move(made);
     chosen_ = candidate.steps;
@@ -61,6 +89,7 @@ class TransformSearch {
 
   const Options& options_;
   const PredictedSchedule& base_;
+  std::unique_ptr<Compilation> like_;  // the base: orders and what is recomputed are searched for it alone
   PredictedSchedule best_;
   std::vector<TransformStep> chosen_;  // of `best_`
   std::vector<std::string> comments_;

@@ -141,6 +141,22 @@ def check_stages_for_memory():
     harness.check("memory/none", status == 1 and "schedules can run on this machine: too little memory [plan-none]" in err and "820.8 KiB" in err, err[-900:])
 
 
+def check_recomputation():
+    """A training whose values no rank has the memory for computes some of them again."""
+    model = harness.make_gpt2(FOLDER / "recomputed.onnx", "--layers", "1", "--width", "32", "--heads", "4", "--vocab", "64", "--context", "64")
+    kept, file = FOLDER / "recomputed.kept.yaml", FOLDER / "recomputed.yaml"
+    kept.write_text(TRAIN.replace("seq: 32", "seq: 64"))
+    fast = FOLDER / "fast.yaml"  # no transform gains anything
+    fast.write_text(HOST.format(ranks=2, capacity="1800KB").replace("bandwidth: 1GB/s, latency: 5us", "bandwidth: 1000GB/s, latency: 10ns"))
+    flags = ("--machine", fast, "--train", kept, "-o", file)
+    status, _, err = harness.weft("plan", model, *flags, "--level", "transforms")
+    if not harness.check("recomputation/is planned", status == 0 and ", recomputed" in err, f"exit {status}: {err[-600:]}"):
+        return
+    harness.check("recomputation/is written", "  recompute: {limit: 1800000B}  # without it" in file.read_text(), file.read_text())
+    status, out, err = harness.weft("verify", model, "--schedule", file)
+    harness.check("recomputation/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
+
+
 def check_transforms():
     """A collective that can hide behind what is computed beside it."""
     model = harness.make_gpt2(FOLDER / "hidden.onnx", "--layers", "2", "--width", "256", "--heads", "8", "--vocab", "512", "--context", "128")
@@ -261,6 +277,7 @@ if __name__ == "__main__":
     check_size()
     check_stages()
     check_stages_for_memory()
+    check_recomputation()
     check_transforms()
     check_kept_layouts()
     check_auto()

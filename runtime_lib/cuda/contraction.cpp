@@ -1,6 +1,9 @@
 // Contractions by cuBLASLt. It thinks in columns: a row-major product is that of the transposes in the other order,
 // y' = b' a'. What it cannot do (an epilogue of doubles, sums of nothing) a kernel of ours does behind it.
+//
+// Ranks that share a device know a product of the library before they issue it: see CudaState::make_ready.
 #include <algorithm>
+#include <array>
 #include <compare>
 
 #include "cuda_state.h"
@@ -27,6 +30,18 @@ Columns transpose_of(const Matrix& m, int64_t rows, int64_t cols) {
   if (m.column == 1 && (m.row >= cols || rows == 1)) return {cols, rows, std::max(m.row, cols), m.batch, false};
   return {rows, cols, std::max(m.column, rows), m.batch, true};
 }
+
+/// One call of Rank::contract.
+struct Product {
+  Contraction c;
+  DType dtype;
+  const void *a, *b, *bias;
+  void* y;
+  int stream;
+};
+
+/// Of the library's operands and its result.
+using Alignments = std::array<int, 3>;
 
 /// What makes two calls equal: one algorithm serves both.
 struct CallSite {
@@ -76,12 +91,16 @@ struct Matmul {
 struct LibraryContractions final : Contractions {
   LibraryContractions() { check_lt(lt.create(&handle), "its start"); }
   ~LibraryContractions() override;
-  const Matmul& matmul_of(const Contraction& c, DType dtype, const CallSite& site, const int (&alignments)[3]);
-  bool choose(Matmul& matmul, const Contraction& c, DType dtype, bool with_epilogue, const int (&alignments)[3]);
+  void load(CudaState& state) override;
+  void contract(CudaState& state, const Product& product);
+  const Matmul& matmul_of(const Product& p);
+  bool choose(Matmul& matmul, const Contraction& c, DType dtype, bool with_epilogue, const Alignments& alignments);
+  void issue(const Matmul& matmul, const Product& product, int64_t outer, char* workspace, cudaStream_t stream);
 
   const CublasLt& lt = open_cublaslt();
   cublasLtHandle_t handle = nullptr;
   std::map<CallSite, Matmul> matmuls;
+  std::map<CallSite, Product> to_load;  // met, and none of the above yet
 };
 
 void destroy(const CublasLt& lt, const Matmul& m) {
@@ -105,7 +124,7 @@ cublasLtMatrixLayout_t make_layout(const CublasLt& lt, const Columns& m, DType d
   return layout;
 }
 
-cublasLtMatmulPreference_t make_preference(const CublasLt& lt, const int (&alignments)[3]) {
+cublasLtMatmulPreference_t make_preference(const CublasLt& lt, const Alignments& alignments) {
   cublasLtMatmulPreference_t preference = nullptr;
   check_lt(lt.create_preference(&preference), "a preference");
   const uint64_t workspace = kContractionScratch;
@@ -115,7 +134,7 @@ cublasLtMatmulPreference_t make_preference(const CublasLt& lt, const int (&align
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
   for (int i = 0; i < 4; ++i) {
-    const uint32_t bytes = uint32_t(alignments[std::min(i, 2)]);
+    const uint32_t bytes = uint32_t(alignments[size_t(std::min(i, 2))]);
     check_lt(lt.set_preference(preference, kAttributes[i], &bytes, sizeof bytes), "an alignment");
   }
   return preference;
@@ -123,7 +142,7 @@ cublasLtMatmulPreference_t make_preference(const CublasLt& lt, const int (&align
 
 /// False where the library has no algorithm.
 bool LibraryContractions::choose(Matmul& m, const Contraction& c, DType dtype, bool with_epilogue,
-                                 const int (&alignments)[3]) {
+                                 const Alignments& alignments) {
   const Columns first = transpose_of(c.b, c.k, c.n), second = transpose_of(c.a, c.m, c.k);
   const bool is_double = dtype == DType::F64;
   check_lt(lt.create_matmul(&m.desc, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
@@ -149,22 +168,33 @@ bool LibraryContractions::choose(Matmul& m, const Contraction& c, DType dtype, b
   return status == CUBLAS_STATUS_SUCCESS && found > 0;
 }
 
-const Matmul& LibraryContractions::matmul_of(const Contraction& c, DType dtype, const CallSite& site,
-                                             const int (&alignments)[3]) {
-  const auto [entry, is_new] = matmuls.try_emplace(site);
-  Matmul& matmul = entry->second;
-  if (!is_new || choose(matmul, c, dtype, dtype != DType::F64, alignments)) return matmul;
-  destroy(lt, matmul);
-  matmul = {};
-  if (!choose(matmul, c, dtype, false, alignments))
-    fail(kBug, "cuBLASLt has no algorithm for a %s contraction of m %ld, n %ld, k %ld", dtype_name(dtype), long(c.m),
-         long(c.n), long(c.k));
-  return matmul;
+/// Where outer steps move an operand, the smallest alignment of all counts.
+Alignments alignments_of(const Product& p) {
+  const auto alignment = [&](const void* at, const Matrix& m) {
+    const int64_t step = (p.c.outer > 1 ? m.outer : 0) * element_bytes(p.dtype);
+    return std::min(alignment_of(at), alignment_of(reinterpret_cast<const void*>(step)));
+  };
+  return {alignment(p.b, p.c.b), alignment(p.a, p.c.a), alignment(p.y, p.c.y)};
 }
 
-CallSite site_of(const Contraction& c, DType dtype, const int (&alignments)[3]) {
-  return {{c.m, c.n, c.k, c.batch, int64_t(dtype), int64_t(c.epilogue), c.a.row, c.a.column, c.a.batch, c.b.row,
+CallSite site_of(const Product& p) {
+  const Contraction& c = p.c;
+  const Alignments alignments = alignments_of(p);
+  return {{c.m, c.n, c.k, c.batch, int64_t(p.dtype), int64_t(c.epilogue), c.a.row, c.a.column, c.a.batch, c.b.row,
            c.b.column, c.b.batch, c.y.row, c.y.column, c.y.batch, alignments[0], alignments[1], alignments[2]}};
+}
+
+const Matmul& LibraryContractions::matmul_of(const Product& p) {
+  const auto [entry, is_new] = matmuls.try_emplace(site_of(p));
+  Matmul& matmul = entry->second;
+  const Alignments alignments = alignments_of(p);
+  if (!is_new || choose(matmul, p.c, p.dtype, p.dtype != DType::F64, alignments)) return matmul;
+  destroy(lt, matmul);
+  matmul = {};
+  if (!choose(matmul, p.c, p.dtype, false, alignments))
+    fail(kBug, "cuBLASLt has no algorithm for a %s contraction of m %ld, n %ld, k %ld", dtype_name(p.dtype),
+         long(p.c.m), long(p.c.n), long(p.c.k));
+  return matmul;
 }
 
 /// y by columns without a bias is the transposed product.
@@ -177,6 +207,64 @@ const char* element_at(const void* base, int64_t index, DType dtype) {
   return static_cast<const char*>(base) + index * element_bytes(dtype);
 }
 
+/// The library's part of the first `outer` products.
+void LibraryContractions::issue(const Matmul& matmul, const Product& p, int64_t outer, char* workspace,
+                                cudaStream_t stream) {
+  if (p.bias != nullptr && matmul.has_epilogue)
+    check_lt(lt.set_matmul(matmul.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p.bias, sizeof p.bias), "a bias");
+  const float one = 1, zero = 0;
+  const double double_one = 1, double_zero = 0;
+  const bool is_double = p.dtype == DType::F64;
+  const void* alpha = is_double ? static_cast<const void*>(&double_one) : &one;
+  const void* beta = is_double ? static_cast<const void*>(&double_zero) : &zero;
+  for (int64_t o = 0; o < outer; ++o) {
+    const char* first = element_at(p.b, o * p.c.b.outer, p.dtype);
+    const char* second = element_at(p.a, o * p.c.a.outer, p.dtype);
+    char* const result = const_cast<char*>(element_at(p.y, o * p.c.y.outer, p.dtype));
+    check_lt(
+        lt.matmul(handle, matmul.desc, alpha, first, matmul.first, second, matmul.second, beta, result, matmul.result,
+                  result, matmul.result, &matmul.algorithm, workspace, size_t(kContractionScratch), stream),
+        "a product");
+  }
+}
+
+/// Where the library is not ready for a product, a kernel of ours computes it.
+void LibraryContractions::contract(CudaState& state, const Product& p) {
+  if (state.sharers > 1) {
+    const CallSite site = site_of(p);
+    const bool is_known = matmuls.contains(site);
+    if (!is_known) to_load.try_emplace(site, p);
+    if (state.is_rehearsing()) return static_cast<void>(state.scratch(kContractionScratch));
+    if (!is_known) return contract_plainly(state.stream(), p.c, p.dtype, p.a, p.b, p.bias, p.y);
+  }
+  const Matmul& matmul = matmul_of(p);
+  issue(matmul, p, p.c.outer, state.scratch(kContractionScratch), state.stream());
+  if (!matmul.has_epilogue && p.c.epilogue != Epilogue::None) apply_epilogue(state.stream(), p.c, p.dtype, p.bias, p.y);
+}
+
+/// From the result's first element to behind its last one.
+int64_t result_bytes(const Product& p) {
+  return ((p.c.batch - 1) * p.c.y.batch + (p.c.m - 1) * std::max(p.c.y.row, p.c.n) + p.c.n) * element_bytes(p.dtype);
+}
+
+/// Only a product that runs has surely loaded all that it needs. Operands may be anything; the result goes where nobody
+/// reads, to an address that is aligned as its own is.
+void LibraryContractions::load(CudaState& state) {
+  constexpr int64_t kAlignment = 256;
+  if (to_load.empty()) return;
+  int64_t most = 0;
+  for (const auto& [site, product] : to_load) most = std::max(most, result_bytes(product));
+  const DeviceBytes spare = device_bytes(most + kAlignment, "memory to load products with");
+  for (auto& [site, product] : to_load) {
+    const Matmul& matmul = matmul_of(product);
+    char* const workspace = state.scratch_of(product.stream, kContractionScratch);
+    product.y = spare.get() + reinterpret_cast<uintptr_t>(product.y) % kAlignment;
+    issue(matmul, product, 1, workspace, state.streams[0]);
+  }
+  to_load.clear();
+  state.wait_for(state.streams[0]);
+}
+
 }  // namespace
 
 std::unique_ptr<Contractions> make_contractions() { return std::make_unique<LibraryContractions>(); }
@@ -184,37 +272,16 @@ std::unique_ptr<Contractions> make_contractions() { return std::make_unique<Libr
 void Rank::contract(const Contraction& c, DType dtype, const void* a, const void* b, const void* bias, void* y) {
   if (c.m == 0 || c.n == 0 || c.batch == 0 || c.outer == 0) return;
   if (!has_bias(c.epilogue)) bias = nullptr;
-  if (c.k == 0) return apply_epilogue(state_.stream(), c, dtype, bias, y, true);
+  if (c.k == 0) {
+    if (!state_.is_rehearsing()) contract_plainly(state_.stream(), c, dtype, a, b, bias, y);
+    return;
+  }
   if (c.y.column != 1 && c.n > 1) {
     if (bias != nullptr || c.y.row != 1) fail(kBug, "a contraction writes its result by columns, with a bias");
     return contract(transposed(c), dtype, b, a, nullptr, y);
   }
-  auto& library = static_cast<LibraryContractions&>(*state_.contractions);
-  // Where outer steps move the operands, the smallest alignment of all counts.
-  const auto alignment = [&](const void* at, const Matrix& m) {
-    const int64_t step = (c.outer > 1 ? m.outer : 0) * element_bytes(dtype);
-    return std::min(alignment_of(at), alignment_of(reinterpret_cast<const void*>(step)));
-  };
-  const int alignments[] = {alignment(b, c.b), alignment(a, c.a), alignment(y, c.y)};
-  const Matmul& matmul = library.matmul_of(c, dtype, site_of(c, dtype, alignments), alignments);
-  const CublasLt& lt = library.lt;
-  if (bias != nullptr && matmul.has_epilogue)
-    check_lt(lt.set_matmul(matmul.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), "a bias");
-  const float one = 1, zero = 0;
-  const double double_one = 1, double_zero = 0;
-  const bool is_double = dtype == DType::F64;
-  const void* alpha = is_double ? static_cast<const void*>(&double_one) : &one;
-  const void* beta = is_double ? static_cast<const void*>(&double_zero) : &zero;
-  char* const workspace = state_.scratch(kContractionScratch);
-  for (int64_t o = 0; o < c.outer; ++o) {
-    const char *first = element_at(b, o * c.b.outer, dtype), *second = element_at(a, o * c.a.outer, dtype);
-    char* const result = const_cast<char*>(element_at(y, o * c.y.outer, dtype));
-    check_lt(lt.matmul(library.handle, matmul.desc, alpha, first, matmul.first, second, matmul.second, beta, result,
-                       matmul.result, result, matmul.result, &matmul.algorithm, workspace, size_t(kContractionScratch),
-                       state_.stream()),
-             "a product");
-  }
-  if (!matmul.has_epilogue && c.epilogue != Epilogue::None) apply_epilogue(state_.stream(), c, dtype, bias, y, false);
+  static_cast<LibraryContractions&>(*state_.contractions)
+      .contract(state_, {c, dtype, a, b, bias, y, state_.stream_number()});
 }
 
 }  // namespace weft

@@ -180,12 +180,15 @@ int CudaState::stream_number() const {
   return walks().steps[size_t(open_.back())].step.stream;
 }
 
+void CudaState::enter_step(const Step& step, int64_t index, const BlockRun& block) {
+  open_.push_back(int(walks().steps.size()));
+  walks().steps.push_back({step, index, block});
+}
+
 // Notes that a step begins; for --trace an event of the device takes its time.
 void CudaState::enter(const Step& step, int64_t index, const BlockRun& block) {
-  const int number = int(walks().steps.size());
-  walks().steps.push_back({step, index, block});
+  enter_step(step, index, block);
   world.set_status(rank, step.stream, step, index);
-  open_.push_back(number);
   if (!options.stall.empty()) {
     step_names_.insert(name_of(step));
     if (options.stall == name_of(step)) stall_in(step);
@@ -210,7 +213,7 @@ void CudaState::note_exchange() {
 void CudaState::leave() {
   if (finite_watch) finite_watch->end_step(*current_step());
   if (options.trace) check_cuda(cudaEventRecord(walks().steps[size_t(open_.back())].end, stream()), "an event");
-  open_.pop_back();
+  leave_step();
 }
 
 /// A signal between streams of this rank. Outside of steps it stands for all streams.
@@ -301,13 +304,31 @@ void CudaState::join(cudaStream_t into) {
   }
 }
 
+/// Ranks that share a device share its context, in which the first use of a library's kernel loads it. That waits for
+/// all kernels of the context, also for one of another rank that waits for this rank. So the library is made ready for
+/// the products of a walk before any rank issues a step: for those of a rehearsal, and for those that the last
+/// iteration has met behind a value of the device, where no rehearsal comes. In a context of its own no kernel waits
+/// for what the rank has not issued yet.
+void CudaState::make_ready() {
+  if (sharers == 1 || is_ready_) return;
+  check_cuda(cudaSetDevice(device), "the device");
+  if (!walks().is_rehearsed) rehearse();
+  if (contractions != nullptr) contractions->load(*this);
+  barrier();
+  is_ready_ = true;
+}
+
+void CudaState::begin_walk() {
+  walks().steps.clear();
+  open_.clear();
+  walks().checked_names.clear();
+}
+
 /// Issues every step of the program once.
 void CudaState::walk() {
   ++walks_;
   if (!evaluates) ++walks().count;
-  walks().steps.clear();
-  open_.clear();
-  walks().checked_names.clear();
+  begin_walk();
   fork(streams[0]);
   Rank view(*this);
   program.run(view);
@@ -367,6 +388,8 @@ void CudaState::iterate() {
   check_cuda(cudaSetDevice(device), "the device");
   ++epoch;
   try {
+    make_ready();
+    is_ready_ = false;
     run_iteration();
   } catch (const Failure& failure) {
     report_failure(executable.name, world, rank, failure);

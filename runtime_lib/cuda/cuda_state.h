@@ -32,9 +32,13 @@ struct DevicePlace {
   int device, sharers;
 };
 
+struct CudaState;
+
 /// The handles and chosen algorithms that contraction.cpp keeps for a rank.
 struct Contractions {
   virtual ~Contractions() = default;
+  /// Makes the library ready for all products that were met and that it was not ready for.
+  virtual void load(CudaState& state) = 0;
 };
 constexpr int64_t kContractionScratch = 32 << 20;  // bytes: what NVIDIA recommends for Hopper
 /// Starts the library for the current device. It is defined beside Rank::contract, so only programs that contract have
@@ -46,6 +50,7 @@ struct CudaState final : RankBase {
             std::string_view manifest, const RankOptions& options, const DevicePlace& place, Process& process);
   ~CudaState() override;
 
+  void make_ready() override;
   void iterate() override;
   void poison(const std::vector<Range>& keep) override;
   char* at(const Range& range) const override;
@@ -62,8 +67,14 @@ struct CudaState final : RankBase {
   int stream_number() const;
   cudaStream_t stream() const { return streams[size_t(stream_number())]; }
   const Step* current_step() const { return open_.empty() ? nullptr : &walks().steps[size_t(open_.back())].step; }
+  /// The step is the current one, until leave_step().
+  void enter_step(const Step& step, int64_t index, const BlockRun& block);
+  void leave_step() { open_.pop_back(); }
+  /// The same of a step that is issued.
   void enter(const Step& step, int64_t index, const BlockRun& block);
   void leave();
+  /// Whether the program is walked for what it is going to need, and issues nothing.
+  bool is_rehearsing() const { return is_rehearsing_; }
   /// An event between streams of this rank, by slot.
   void record_signal(int slot);
   void wait_for_signal(int slot);
@@ -71,6 +82,7 @@ struct CudaState final : RankBase {
   void prepare(const Group& group) { transport_->prepare(group); }
   /// Device memory of the current stream for as long as its next user comes.
   char* scratch(int64_t bytes);
+  char* scratch_of(int stream, int64_t bytes);
   /// Device memory that the caller keeps as long as the rank is there.
   DeviceBytes kept_bytes(int64_t bytes, const char* what);
   /// Copies from the device to the host, now.
@@ -99,8 +111,10 @@ struct CudaState final : RankBase {
 
  private:
   void start_library();
-  char* scratch_of(int stream, int64_t bytes);
   void upload_weights();
+  /// Walks the program without issuing anything, as far as that goes.
+  void rehearse();
+  void begin_walk();
   void walk();
   void run_iteration();
   void capture();
@@ -119,7 +133,8 @@ struct CudaState final : RankBase {
   struct Walks {
     cudaGraphExec_t graph = nullptr;
     int count = 0;
-    bool is_dynamic = false;        // its steps are issued each time
+    bool is_dynamic = false;  // its steps are issued each time
+    bool is_rehearsed = false;
     std::vector<IssuedStep> steps;  // of the last one, by number
     std::vector<std::string> checked_names;
   };
@@ -149,7 +164,7 @@ struct CudaState final : RankBase {
   std::set<std::string> step_names_;
   std::vector<Walks> walks_of_;  // by variant
   uint32_t walks_ = 0;           // of all variants
-  bool is_capturing_ = false;
+  bool is_capturing_ = false, is_rehearsing_ = false, is_ready_ = false;
 
  public:
   Transport& transport() {

@@ -136,8 +136,9 @@ __global__ void wait(const __grid_constant__ Peers peers, const __grid_constant_
 }
 __global__ void barrier(const __grid_constant__ Peers peers) { peers.barrier(); }
 
-template <class T>
-__global__ void epilogue(const __grid_constant__ Contraction c, const T* bias, T* y, bool is_empty) {
+/// y = epilogue(sum + bias). The sum is that of the operands, or what lies in y.
+template <class T, bool kMultiplies>
+__global__ void epilogue(const __grid_constant__ Contraction c, const T* a, const T* b, const T* bias, T* y) {
   using A = typename Sum<T>::Type;
   const int64_t stride = int64_t(gridDim.x) * blockDim.x, count = c.outer * c.batch * c.m * c.n;
   const bool is_relu = c.epilogue == Epilogue::Relu || c.epilogue == Epilogue::BiasRelu;
@@ -145,7 +146,14 @@ __global__ void epilogue(const __grid_constant__ Contraction c, const T* bias, T
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
     const int64_t n = i % c.n, m = i / c.n % c.m, batch = i / (c.n * c.m) % c.batch, outer = i / (c.n * c.m * c.batch);
     T& out = y[n * c.y.column + m * c.y.row + batch * c.y.batch + outer * c.y.outer];
-    A sum = is_empty ? A(0) : A(out);
+    A sum = A(0);
+    if constexpr (kMultiplies) {
+      const T* row = a + m * c.a.row + batch * c.a.batch + outer * c.a.outer;
+      const T* column = b + n * c.b.column + batch * c.b.batch + outer * c.b.outer;
+      for (int64_t k = 0; k < c.k; ++k) sum += A(row[k * c.a.column]) * A(column[k * c.b.row]);
+    } else {
+      sum = A(out);
+    }
     if (bias != nullptr) sum += A(bias[n]);
     if (is_relu) sum = maximum(sum, A(0));
     if (is_gelu) sum = gelu_tanh(sum);
@@ -238,25 +246,40 @@ void reduce_box(cudaStream_t stream, const Box& box, ReduceOp op, DType dtype, c
   }
 }
 
-template <class T>
-static void apply_to(cudaStream_t stream, const Contraction& c, const void* bias, void* y, bool is_empty) {
-  launch_kernel(stream, kernels::epilogue<T>, grid_of(c.outer * c.batch * c.m * c.n), c, static_cast<const T*>(bias),
-                static_cast<T*>(y), is_empty);
-}
-
-void apply_epilogue(cudaStream_t stream, const Contraction& c, DType dtype, const void* bias, void* y, bool is_empty) {
+/// Calls f(T()) for a type of contractions.
+template <class F>
+static void with_contracted_type(DType dtype, F&& f) {
   switch (dtype) {
     case DType::F32:
-      return apply_to<float>(stream, c, bias, y, is_empty);
+      return f(float());
     case DType::F64:
-      return apply_to<double>(stream, c, bias, y, is_empty);
+      return f(double());
     case DType::F16:
-      return apply_to<half>(stream, c, bias, y, is_empty);
+      return f(half());
     case DType::BF16:
-      return apply_to<bfloat16>(stream, c, bias, y, is_empty);
+      return f(bfloat16());
     default:
       fail(kBug, "a contraction of %s", dtype_name(dtype));
   }
+}
+
+template <bool kMultiplies>
+static void finish(cudaStream_t stream, const Contraction& c, DType dtype, const void* a, const void* b,
+                   const void* bias, void* y) {
+  with_contracted_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch_kernel(stream, kernels::epilogue<T, kMultiplies>, grid_of(c.outer * c.batch * c.m * c.n), c,
+                  static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const T*>(bias), static_cast<T*>(y));
+  });
+}
+
+void apply_epilogue(cudaStream_t stream, const Contraction& c, DType dtype, const void* bias, void* y) {
+  finish<false>(stream, c, dtype, nullptr, nullptr, bias, y);
+}
+
+void contract_plainly(cudaStream_t stream, const Contraction& c, DType dtype, const void* a, const void* b,
+                      const void* bias, void* y) {
+  finish<true>(stream, c, dtype, a, b, bias, y);
 }
 
 void store_words(cudaStream_t stream, IterationWords* words, IterationWords values) {

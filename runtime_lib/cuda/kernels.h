@@ -56,7 +56,10 @@ void signal_flags(cudaStream_t stream, const Peers& peers, const Signal& signal,
 void wait_for_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i);
 void peer_barrier(cudaStream_t stream, const Peers& peers);
 
-/// y = epilogue(y + bias), or of 0 where nothing was summed: what no library does.
-void apply_epilogue(cudaStream_t stream, const Contraction& c, DType dtype, const void* bias, void* y, bool is_empty);
+/// y = epilogue(y + bias): what no library does.
+void apply_epilogue(cudaStream_t stream, const Contraction& c, DType dtype, const void* bias, void* y);
+/// The whole contraction, one thread for each element: slow, but it needs no library.
+void contract_plainly(cudaStream_t stream, const Contraction& c, DType dtype, const void* a, const void* b,
+                      const void* bias, void* y);
 
 }  // namespace weft

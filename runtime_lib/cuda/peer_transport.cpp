@@ -30,6 +30,7 @@ class PeerTransport final : public Transport {
   }
   void open_windows() override;
   char* window_of(int rank) override { return windows_[size_t(rank)]; }
+  void prepare_sum(DType dtype, const Exchange& e) override { sum_of(dtype, e); }
   void barrier(const Group& g) override { pass_barrier(g, Process::When::Ready); }
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
   void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) override;
@@ -50,6 +51,8 @@ class PeerTransport final : public Transport {
   void pull(const Group& g, DType dtype, int64_t src, void* dst, const Exchange& e);
   void pull_from(const Group& g, int peer, int64_t element, int64_t src, void* dst, const Exchange& e);
   Sources sources_of(const Group& g, int64_t offset) const;
+  /// Where a sum is made before it is stored.
+  char* sum_of(DType dtype, const Exchange& e) { return state_.scratch(count_of(e.dims) * element_bytes(dtype)); }
   char* at(int rank, int64_t offset) const { return windows_[size_t(rank)] + offset; }
 
   CudaState& state_;
@@ -118,12 +121,11 @@ Sources PeerTransport::sources_of(const Group& g, int64_t offset) const {
 
 /// The result may be a source: it is written when all have read.
 void PeerTransport::reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {
-  const int64_t element = element_bytes(dtype);
-  char* const sum = state_.scratch(count_of(e.dims) * element);
+  char* const sum = sum_of(dtype, e);
   pass_barrier(g, Process::When::Ready);
   reduce_box(state_.stream(), Box(packed(e, Side::Dst).dims), op, dtype, sources_of(g, src), sum);
   pass_barrier(g, Process::When::Done);
-  copy_box(state_.stream(), Box(packed(e, Side::Src).dims), element, sum, dst);
+  copy_box(state_.stream(), Box(packed(e, Side::Src).dims), element_bytes(dtype), sum, dst);
 }
 
 void PeerTransport::reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) {

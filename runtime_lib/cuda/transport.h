@@ -32,6 +32,8 @@ struct Transport {
 
   /// Nothing is left to be made at the first collective of a group.
   virtual void prepare(const Group&) {}
+  /// A reduce_all of this box on this stream takes no more memory afterwards.
+  virtual void prepare_sum(DType, const Exchange&) {}
   virtual void barrier(const Group& g) = 0;
   virtual void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) = 0;
   virtual void reduce_slices(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) = 0;

@@ -44,6 +44,7 @@ double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   if (rank.options.poison) rank.poison(states.ranges());
   inputs.load(invocation);
   inputs.upload(states);
+  rank.make_ready();
   rank.barrier();
   const int64_t begin = now_ns();
   rank.iterate();

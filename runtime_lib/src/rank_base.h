@@ -69,6 +69,9 @@ struct RankBase {
   RankBase(const RankBase&) = delete;
   RankBase& operator=(const RankBase&) = delete;
 
+  /// Does what iterate() would have to do before its first step, so that it is in nobody's measured time. All ranks
+  /// call it, or none.
+  virtual void make_ready() {}
   /// Runs one invocation on all streams, and enters the barrier of all ranks. Throws what any stream threw.
   virtual void iterate() = 0;
   /// Fills own memory and window with NaN, except the kept ranges.

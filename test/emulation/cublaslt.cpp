@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "streams.h"
 #include "weft/numeric.h"
@@ -24,6 +25,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 
 struct cublasLtMatmulPreferenceOpaque_t {
   uint64_t workspace = 0;
+  uint32_t alignments[4] = {};  // of A, B, C and D
 };
 
 namespace weft::emulation {
@@ -166,6 +168,31 @@ cublasStatus_t check(const Desc& desc, const Layout& a, const Layout& b, const L
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/// What a kernel is for: the device, and a product but for its addresses.
+using KernelOf = std::vector<int64_t>;
+
+KernelOf kernel_of(int device, const Desc& desc, const Layout* const (&layouts)[3], const cublasLtMatmulAlgo_t& algo) {
+  KernelOf out = {device, desc.compute, desc.transpose_a, desc.transpose_b, int64_t(desc.epilogue)};
+  for (const Layout* l : layouts)
+    for (const int64_t number : {int64_t(l->type), int64_t(l->order), int64_t(l->batch), int64_t(l->rows),
+                                 int64_t(l->cols), l->ld, l->batch_stride})
+      out.push_back(number);
+  for (const uint64_t word : algo.data) out.push_back(int64_t(word));
+  return out;
+}
+
+/// The first use of a kernel loads it, and that waits for all kernels of the context: for ever, where one of them waits
+/// for what this thread has not issued yet.
+void load_kernel(const KernelOf& kernel) {
+  static std::set<KernelOf>& loaded = *new std::set<KernelOf>;
+  {
+    const QuietGuard guard(state_lock());
+    if (!loaded.insert(kernel).second) return;
+  }
+  if (is_polled_by_others(int(kernel[0])))
+    fail("cuBLASLt loads the kernel of a product while a kernel of another rank waits on the same device");
+}
+
 bool aligned(const void* at, uint32_t type) { return reinterpret_cast<uintptr_t>(at) % size_of(type) == 0; }
 
 /// A field of the size that the caller says.
@@ -274,26 +301,29 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
                                                     size_t bytes) {
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return take(preference->workspace, value, bytes);
-  return bytes == 4 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  const int operand = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
+  return operand < 0 ? CUBLAS_STATUS_INVALID_VALUE : take(preference->alignments[operand], value, bytes);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
-                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t, int wanted,
-                                              cublasLtMatmulHeuristicResult_t results[], int* found) {
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
+                                              int wanted, cublasLtMatmulHeuristicResult_t results[], int* found) {
   *found = 0;
   const cublasStatus_t status = check(*desc, *a, *b, *c, *d);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
   *found = 1;
-  results[0] = {.algo = {}, .workspaceSize = 0, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = 1, .reserved = {}};
+  cublasLtMatmulAlgo_t algo = {};
+  std::copy_n(preference->alignments, 4, algo.data);
+  results[0] = {.algo = algo, .workspaceSize = 0, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = 1, .reserved = {}};
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*, size_t,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo, void*, size_t,
                               cudaStream_t stream) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   const cublasStatus_t status = check(*desc, *a_layout, *b_layout, *c_layout, *d_layout);
@@ -304,6 +334,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const auto scalar = [&](const void* at) {
     return desc->scale == CUDA_R_64F ? *static_cast<const double*>(at) : double(*static_cast<const float*>(at));
   };
+  load_kernel(kernel_of(current_device(), *desc, {a_layout, b_layout, d_layout},
+                        algo == nullptr ? cublasLtMatmulAlgo_t{} : *algo));
   const Matmul x{*desc, *a_layout, *b_layout, *c_layout, *d_layout, a, b, c, d, scalar(alpha), scalar(beta)};
   const cudaError_t error = enqueue(stream, [x](Operation&) { return run(x); });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

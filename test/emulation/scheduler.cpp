@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "memory.h"
@@ -12,10 +13,14 @@ namespace weft::emulation {
 
 namespace {
 
+/// Its address names the host thread.
+thread_local char thread_mark;
+
 /// A block on its way, with what belongs to its thread-sanitizer context.
 struct Running {
   Block block;
   Operation* operation = nullptr;
+  bool is_paused = false;
 };
 
 struct Worker {
@@ -30,6 +35,7 @@ class Scheduler {
   void complete(Operation& operation);
   void release_locked(Operation* operation);
   void await(Operation& operation);
+  bool is_polled_by_others(int device);
   Lock lock;
 
  private:
@@ -44,12 +50,14 @@ class Scheduler {
   void make_ready(Operation& operation);
   void execute(Worker& worker, const Chosen& chosen);
   bool advance(Running& running);
+  void note_paused(Running& running, bool is_paused);
   void finish_block(Operation& operation);
 
   std::vector<Operation*> ready_;
   Bell bell_;
   Random random_;
-  int64_t resident_[8] = {};  // threads of resident kernels on each device
+  int64_t resident_[8] = {};                           // threads of resident kernels on each device
+  std::map<std::pair<int, const void*>, int> paused_;  // blocks that poll, by device and host thread
   int workers_;
 };
 
@@ -71,6 +79,7 @@ Scheduler::Scheduler() : random_(knobs().seed) {
 
 void Scheduler::submit(Operation& operation, std::span<Operation* const> after) {
   tsan_release(&operation.submitted);
+  operation.issuer = &thread_mark;
   const QuietGuard guard(lock);
   ++operation.references;  // until it is done
   operation.edges.before.push_back(&operation.submitted);
@@ -221,9 +230,24 @@ void Scheduler::execute(Worker& worker, const Chosen& chosen) {
 
 /// True: the block has finished.
 bool Scheduler::advance(Running& running) {
-  if (running.block.run() == Block::Result::Paused) return false;
+  const bool is_paused = running.block.run() == Block::Result::Paused;
+  if (is_paused != running.is_paused) note_paused(running, is_paused);
+  if (is_paused) return false;
   finish_block(*running.operation);
   return true;
+}
+
+void Scheduler::note_paused(Running& running, bool is_paused) {
+  const QuietGuard guard(lock);
+  paused_[{running.operation->device, running.operation->issuer}] += is_paused ? 1 : -1;
+  running.is_paused = is_paused;
+}
+
+bool Scheduler::is_polled_by_others(int device) {
+  const QuietGuard guard(lock);
+  return std::any_of(paused_.begin(), paused_.end(), [&](const auto& entry) {
+    return entry.first.first == device && entry.first.second != &thread_mark && entry.second > 0;
+  });
 }
 
 void Scheduler::finish_block(Operation& operation) {
@@ -241,6 +265,7 @@ void Scheduler::finish_block(Operation& operation) {
 void submit(Operation& operation, std::span<Operation* const> after) { scheduler().submit(operation, after); }
 void complete(Operation& operation) { scheduler().complete(operation); }
 void await(Operation& operation) { scheduler().await(operation); }
+bool is_polled_by_others(int device) { return scheduler().is_polled_by_others(device); }
 
 void retain(Operation* operation) {
   const QuietGuard guard(scheduler().lock);

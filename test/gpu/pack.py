@@ -25,12 +25,17 @@ MLP = harness.ROOT / "samples" / "mlp"
 GPT2 = harness.ROOT / "samples" / "gpt2"
 FIXTURES = harness.ROOT / "test" / "fixtures"
 TRAINING = harness.ROOT / "samples" / "training"
+PIPELINES = harness.ROOT / "samples" / "pipelines"
 ITERATIONS = 3  # the second captures a graph, the third replays it
 GPT2_SIZES = ("--layers", "4", "--width", "192", "--heads", "4", "--vocab", "1003", "--context", "128")
 GPT2_DIMS = ("--dim", "batch=2", "--dim", "seq=64")
 GPT2_VOCABULARY = 1003
 TRAINED_SIZES = ("--layers", "2", "--width", "64", "--heads", "4", "--vocab", "256", "--context", "64")
 STEPS = 8  # of a training
+SAMPLE_COUNT = 64
+# Trainings in an order that is searched: the kind of model, and by name a sample of its data and below what its numbers are; 0: they are real.
+PLACEMENTS = {"v": ("gpt", {"tokens": ((16,), 64)}),
+              "k": ("towers", {"patches": ((16, 48), 0), "tokens": ((16,), 64), "labels": ((), 10)})}
 # Of the large operators: what they move, or compute, at least.
 SPEED = {
     "matmul_f32": {"flop": 2 * 4096**3, "ceiling": "fp32_tflop_s"},
@@ -97,7 +102,7 @@ class Pack:
                 "wanted": str((data / "wanted").relative_to(self.folder)), "iterations": iterations}
 
     def losses(self, name, model, flags, data):
-        """Data of a training, as a file below data/NAME, and the losses of the host target's steps."""
+        """Data of a training, as files below data/NAME, and the losses of the host target's steps."""
         program, log = self.scratch / name, self.scratch / f"{name}.jsonl"
         folder = self.folder / "data" / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -237,6 +242,23 @@ def add_trainings(pack):
         pack.add(name, model, ["--schedule", schedule], reference)
 
 
+def add_placements(pack):
+    """Pipelines of trainings, beside the same on the host."""
+    for name, (kind, data) in PLACEMENTS.items():
+        if not pack.wants(f"train_{name}"):
+            continue
+        model, random, files = pack.scratch / f"{kind}.onnx", np.random.default_rng(20), {}
+        status, _, err = harness.run([sys.executable, PIPELINES / "make.py", kind, model])
+        if status != 0:
+            raise PackError(err[-600:])
+        for value, (shape, high) in data.items():
+            files[value] = pack.scratch / f"{name}_{value}.npy"
+            shape = (SAMPLE_COUNT, *shape)
+            np.save(files[value], random.integers(0, high, shape) if high else random.standard_normal(shape).astype(np.float32))
+        flags = ["--schedule", PIPELINES / f"{name}.yaml"]
+        pack.add(f"train_{name}", model, flags, lambda args=(name, model, flags, files): pack.losses(*args))
+
+
 def add_fixtures(pack):
     for model in sorted(FIXTURES.glob("*.onnxtxt")):
         if model.stem.startswith("fail_"):
@@ -265,6 +287,7 @@ def main():
     add_mlp(pack)
     add_gpt2(pack)
     add_trainings(pack)
+    add_placements(pack)
     add_fixtures(pack)
     add_rounds(pack, options.rounds)
     for name, work in SPEED.items():

@@ -1,4 +1,7 @@
 // Steps of cuda programs: kernels, contractions, signals, graphs, waits inside kernels, and how they fail.
+#include <unistd.h>
+
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -283,4 +286,51 @@ TEST_CASE("cuda steps: a flag that nobody signals times out; so does a collectiv
 TEST_CASE("cuda steps: waiting for a signal that was not issued is a bug of the compiler") {
   const Signal never{0, 1};
   CHECK(run_step({.count = 1}, [&](Rank& r) { r.wait(never); }) == 70);
+}
+
+// The emulation ends a process in which a product is new to the library while another rank's kernel waits.
+TEST_CASE("cuda steps: ranks on one device have loaded their products before one of them waits on it") {
+  constexpr int64_t kSide = 4, kIterations = 3;
+  constexpr useconds_t kOtherWaits = 20'000;  // us, until the other rank's kernel does surely wait
+  const Own<float> x{0, kSide * kSide}, w{x.end(), kSide * kSide}, y{w.end(), kSide * kSide}, before{y.end(), 1};
+  const Own<bool> condition{before.end(), 1};
+  const Group both = all_ranks(2);
+  const Signal first{0, 1, both}, second{first.end(), 1, both};
+  Wrong wrong{0};
+  std::atomic<int> walks[2] = {};
+  const auto is_product = [&](Rank& r, int64_t side) {
+    bool out = true;
+    for (const float value : get(r, r[y], side * side)) out &= value == 6 * float(side);
+    return out;
+  };
+  // The rank that signals has products first, and the other one waits meanwhile.
+  const auto in_turn = [&](Rank& r, int64_t side, const Signal& signal) {
+    const Contraction product{.m = side, .n = side, .k = side, .a = {side, 1}, .b = {side, 1}, .y = {side, 1}};
+    r.step({0, "product", "MatMul product"}, [&] {
+      if (r.rank == 1) r.signal(signal), r.wait(signal);
+      if (r.rank == 0) usleep(kOtherWaits);
+      r.copy(r[before], r[y], 1);
+      r.contract<float>(product, r[x], r[w], nullptr, r[y]);
+      if (r.rank == 0) r.signal(signal);
+    });
+  };
+  const int code = run_ranks({.count = 2, .iterations = kIterations}, [&](Rank& r) {
+    if (walks[r.rank]++ == 0) {  // the rehearsal: what it finds is what the first iteration has to find too
+      put(r[x], std::vector<float>(kSide * kSide, 2.0f));
+      put(r[w], std::vector<float>(kSide * kSide, 3.0f));
+      put(r[y], std::vector<float>(kSide * kSide, 5.0f));
+      put(r[condition], std::vector<bool>{true});
+    }
+    in_turn(r, kSide, first);
+    r.step({0, "look", "If look"}, [&] {
+      if (!r.value(r[condition])) return;
+      wrong += r.value(r[before]) != (walks[r.rank] == 2 ? 5 : 6 * float(kSide - 1));
+      wrong += !is_product(r, kSide);
+    });
+    in_turn(r, kSide - 1, second);
+    r.step({0, "look_again", "Identity look_again"}, [&] { wrong += !is_product(r, kSide - 1); });
+  });
+  CHECK(code == 0);
+  CHECK(wrong == 0);
+  for (const int count : {0, 1}) CHECK(walks[count] == kIterations + 1);
 }

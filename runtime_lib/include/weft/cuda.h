@@ -76,8 +76,9 @@ void with_arguments(Start&& start, void (*kernel)(P...), A... arguments) {
 }
 }  // namespace detail
 
-/// One rank as the program sees it: what it calls is issued to the stream of the open step.
-class Rank final : public RankSurface {
+/// One rank as the program sees it: what it calls is issued to the stream of the open step. The runtime derives from it
+/// a rank for walks that issue nothing.
+class Rank : public RankSurface {
  public:
   explicit Rank(CudaState& state);
 
@@ -113,6 +114,9 @@ class Rank final : public RankSurface {
     contract(c, dtype_of<T>(), a, b, bias, y);
   }
 
+ protected:
+  CudaState& state_;
+
  private:
   bool enter(const Step& step, int64_t index) override;
   void leave() override;
@@ -133,11 +137,11 @@ class Rank final : public RankSurface {
   void send_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src) override;
   void recv_rows(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) override;
 
-  void start(const KernelEntry& kernel, Grid grid, void** arguments);
-  void start_resident(const KernelEntry& kernel, Grid grid, void** arguments);
+  virtual void start(const KernelEntry& kernel, Grid grid, void** arguments);
+  virtual void start_resident(const KernelEntry& kernel, Grid grid, void** arguments);
+  /// Not virtual: a virtual function would be linked into programs that contract nothing.
   void contract(const Contraction& c, DType dtype, const void* a, const void* b, const void* bias, void* y);
 
-  CudaState& state_;
   const uint32_t* invocation_;
 };
 

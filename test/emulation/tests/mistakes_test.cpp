@@ -65,3 +65,8 @@ TEST_CASE("emulation: divergent barriers name kernel, block and threads") {
 }
 
 TEST_CASE("emulation: a thread that needs too much stack") { CHECK(run_program("deep_recursion").status != 0); }
+
+TEST_CASE("emulation: a product that is new to cuBLASLt waits for the kernels of other ranks") {
+  CHECK(run_program("known_product").status == 0);
+  check_says("new_product", "while a kernel of another rank waits on the same device");
+}

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <thread>
 
+#include "cublasLt.h"
 #include "device.h"
 
 using weft::emulation::shared_array;
@@ -121,6 +123,47 @@ int run_streams() {
   return 0;
 }
 
+/// Polls until the flag is set, and counts its looks.
+__global__ void poll(const uint32_t* flag, uint32_t* looks) {
+  while (weft::emulation::load_acquire(flag) == 0) {
+    weft::emulation::add_acquire_release(looks, 1u);
+    weft::emulation::pause();
+  }
+}
+
+/// y = x * x, of two rows and columns.
+void multiply(cudaStream_t stream, const float* x, float* y) {
+  cublasLtHandle_t handle;
+  cublasLtMatmulDesc_t desc;
+  cublasLtMatrixLayout_t layout;
+  cublasLtCreate(&handle);
+  cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, 2, 2, 2);
+  const float one = 1, zero = 0;
+  cublasLtMatmul(handle, desc, &one, x, layout, x, layout, &zero, y, layout, y, layout, nullptr, nullptr, 0, stream);
+  cudaStreamSynchronize(stream);
+  cublasLtMatrixLayoutDestroy(layout), cublasLtMatmulDescDestroy(desc), cublasLtDestroy(handle);
+}
+
+/// Another host thread's kernel waits for what comes behind a product.
+template <bool is_known>
+int run_product() {
+  const Buffer<float> x(ramp(4)), y(4);
+  const Buffer<uint32_t> words(std::vector<uint32_t>{0, 0});
+  uint32_t *const flag = words.at, *const looks = words.at + 1;
+  const Stream stream;
+  if (is_known) multiply(stream.handle, x.at, y.at);
+  std::thread other([&] {
+    const Stream own;
+    run(own.handle, poll, 1, 1, flag, looks);
+  });
+  while (weft::emulation::load_acquire(looks) < 2) weft::emulation::pause();
+  multiply(stream.handle, x.at, y.at);
+  weft::emulation::store_release(flag, 1u);
+  other.join();
+  return 0;
+}
+
 const struct {
   const char* name;
   int (*run)();
@@ -131,6 +174,7 @@ const struct {
     {"wrong_mask", on_buffer<wrong_mask>}, {"not_in_mask", on_buffer<not_in_mask>},
     {"device_index", run_beside},          {"deep_recursion", run_deep},
     {"right_streams", run_streams<true>},  {"missing_wait", run_streams<false>},
+    {"known_product", run_product<true>},  {"new_product", run_product<false>},
 };
 
 }  // namespace mistakes

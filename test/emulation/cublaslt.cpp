@@ -1,8 +1,10 @@
 #include "include/cublasLt.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include "streams.h"
 #include "weft/numeric.h"
@@ -181,16 +183,18 @@ KernelOf kernel_of(int device, const Desc& desc, const Layout* const (&layouts)[
   return out;
 }
 
-/// The first use of a kernel loads it, and that waits for all kernels of the context: for ever, where one of them waits
-/// for what this thread has not issued yet.
+/// The first use of a kernel loads it, and that waits for all kernels of the context: for ever, where ranks share it
+/// and one of them waits for what another has not issued yet.
 void load_kernel(const KernelOf& kernel) {
+  constexpr std::chrono::milliseconds kLoading(1);
   static std::set<KernelOf>& loaded = *new std::set<KernelOf>;
   {
     const QuietGuard guard(state_lock());
     if (!loaded.insert(kernel).second) return;
   }
-  if (is_polled_by_others(int(kernel[0])))
-    fail("cuBLASLt loads the kernel of a product while a kernel of another rank waits on the same device");
+  std::this_thread::sleep_for(kLoading);
+  if (is_polled_and_shared(int(kernel[0])))
+    fail("cuBLASLt loads the kernel of a product while a kernel waits on the same device, which several ranks share");
 }
 
 bool aligned(const void* at, uint32_t type) { return reinterpret_cast<uintptr_t>(at) % size_of(type) == 0; }

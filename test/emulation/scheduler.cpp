@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <map>
 #include <thread>
 
 #include "memory.h"
@@ -35,7 +34,7 @@ class Scheduler {
   void complete(Operation& operation);
   void release_locked(Operation* operation);
   void await(Operation& operation);
-  bool is_polled_by_others(int device);
+  bool is_polled_and_shared(int device);
   Lock lock;
 
  private:
@@ -56,8 +55,12 @@ class Scheduler {
   std::vector<Operation*> ready_;
   Bell bell_;
   Random random_;
-  int64_t resident_[8] = {};                           // threads of resident kernels on each device
-  std::map<std::pair<int, const void*>, int> paused_;  // blocks that poll, by device and host thread
+  int64_t resident_[8] = {};  // threads of resident kernels on each device
+  struct Users {
+    const void* first = nullptr;  // of the host threads that asked for something
+    bool are_several = false;
+    int polling_blocks = 0;
+  } users_[8];
   int workers_;
 };
 
@@ -79,8 +82,10 @@ Scheduler::Scheduler() : random_(knobs().seed) {
 
 void Scheduler::submit(Operation& operation, std::span<Operation* const> after) {
   tsan_release(&operation.submitted);
-  operation.issuer = &thread_mark;
   const QuietGuard guard(lock);
+  Users& users = users_[operation.device];
+  if (users.first == nullptr) users.first = &thread_mark;
+  users.are_several |= users.first != &thread_mark;
   ++operation.references;  // until it is done
   operation.edges.before.push_back(&operation.submitted);
   operation.edges.after = &operation.completed;
@@ -239,15 +244,13 @@ bool Scheduler::advance(Running& running) {
 
 void Scheduler::note_paused(Running& running, bool is_paused) {
   const QuietGuard guard(lock);
-  paused_[{running.operation->device, running.operation->issuer}] += is_paused ? 1 : -1;
+  users_[running.operation->device].polling_blocks += is_paused ? 1 : -1;
   running.is_paused = is_paused;
 }
 
-bool Scheduler::is_polled_by_others(int device) {
+bool Scheduler::is_polled_and_shared(int device) {
   const QuietGuard guard(lock);
-  return std::any_of(paused_.begin(), paused_.end(), [&](const auto& entry) {
-    return entry.first.first == device && entry.first.second != &thread_mark && entry.second > 0;
-  });
+  return users_[device].are_several && users_[device].polling_blocks > 0;
 }
 
 void Scheduler::finish_block(Operation& operation) {
@@ -265,7 +268,7 @@ void Scheduler::finish_block(Operation& operation) {
 void submit(Operation& operation, std::span<Operation* const> after) { scheduler().submit(operation, after); }
 void complete(Operation& operation) { scheduler().complete(operation); }
 void await(Operation& operation) { scheduler().await(operation); }
-bool is_polled_by_others(int device) { return scheduler().is_polled_by_others(device); }
+bool is_polled_and_shared(int device) { return scheduler().is_polled_and_shared(device); }
 
 void retain(Operation* operation) {
   const QuietGuard guard(scheduler().lock);

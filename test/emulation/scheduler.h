@@ -18,7 +18,6 @@ using Work = std::function<bool(Operation&)>;
 /// One thing that a stream does. References are counted under the scheduler's lock.
 struct Operation {
   int device = 0;
-  const void* issuer = nullptr;          // the host thread that asked for it
   std::shared_ptr<const Work> work;      // either
   std::shared_ptr<const Launch> kernel;  // or; neither: a point that others wait for
 
@@ -41,8 +40,8 @@ void retain(Operation* operation);
 void release(Operation* operation);
 /// Blocks the calling host thread.
 void await(Operation& operation);
-/// Whether a kernel on the device that another host thread asked for polls for something.
-bool is_polled_by_others(int device);
+/// Whether a kernel polls for something on a device that several host threads use.
+bool is_polled_and_shared(int device);
 
 /// Blocks of this size that one multiprocessor holds at a time.
 int resident_on_one(uint64_t threads);

@@ -291,7 +291,7 @@ TEST_CASE("cuda steps: waiting for a signal that was not issued is a bug of the 
 // The emulation ends a process in which a product is new to the library while another rank's kernel waits.
 TEST_CASE("cuda steps: ranks on one device have loaded their products before one of them waits on it") {
   constexpr int64_t kSide = 4, kIterations = 3;
-  constexpr useconds_t kOtherWaits = 20'000;  // us, until the other rank's kernel does surely wait
+  constexpr useconds_t kWaits = 10'000;  // us, until the kernel does surely wait
   const Own<float> x{0, kSide * kSide}, w{x.end(), kSide * kSide}, y{w.end(), kSide * kSide}, before{y.end(), 1};
   const Own<bool> condition{before.end(), 1};
   const Group both = all_ranks(2);
@@ -308,7 +308,7 @@ TEST_CASE("cuda steps: ranks on one device have loaded their products before one
     const Contraction product{.m = side, .n = side, .k = side, .a = {side, 1}, .b = {side, 1}, .y = {side, 1}};
     r.step({0, "product", "MatMul product"}, [&] {
       if (r.rank == 1) r.signal(signal), r.wait(signal);
-      if (r.rank == 0) usleep(kOtherWaits);
+      usleep(kWaits);
       r.copy(r[before], r[y], 1);
       r.contract<float>(product, r[x], r[w], nullptr, r[y]);
       if (r.rank == 0) r.signal(signal);

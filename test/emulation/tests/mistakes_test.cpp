@@ -68,5 +68,5 @@ TEST_CASE("emulation: a thread that needs too much stack") { CHECK(run_program("
 
 TEST_CASE("emulation: a product that is new to cuBLASLt waits for the kernels of other ranks") {
   CHECK(run_program("known_product").status == 0);
-  check_says("new_product", "while a kernel of another rank waits on the same device");
+  check_says("new_product", "while a kernel waits on the same device, which several ranks share");
 }

@@ -307,8 +307,8 @@ void CudaState::join(cudaStream_t into) {
 /// Ranks that share a device share its context, in which the first use of a library's kernel loads it. That waits for
 /// all kernels of the context, also for one of another rank that waits for this rank. So the library is made ready for
 /// the products of a walk before any rank issues a step: for those of a rehearsal, and for those that the last
-/// iteration has met behind a value of the device, where no rehearsal comes. In a context of its own no kernel waits
-/// for what the rank has not issued yet.
+/// iteration has met behind a value of the device, where no rehearsal comes. A rank with a context of its own needs
+/// none of this: what other ranks wait for does not hold up what it loads.
 void CudaState::make_ready() {
   if (sharers == 1 || is_ready_) return;
   check_cuda(cudaSetDevice(device), "the device");

@@ -148,6 +148,10 @@ void add_planning_flags(CLI::App& verb, Options& options) {
                   "pipeline; the last two compile what they try, which takes its time")
       ->check(CLI::IsMember({"shard", "transforms", "pipeline"}))
       ->capture_default_str();
+  verb.add_option("--page", options.page,
+                  "writes the plan beside what else was searched, data parallel, FSDP and Megatron, as a page for a "
+                  "browser")
+      ->type_name("FILE.html");
 }
 
 /// Flags of `compile`: the result, and what to show of the way to it.
@@ -414,8 +418,9 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
     throw CLI::ValidationError("-o PATH is required: where the result goes");
   if ((verb.flags & Verb::kBuild) && options.is_planned && options.machine.empty())
     throw CLI::ValidationError("--auto needs --machine FILE.yaml: what is planned for");
-  if ((verb.flags & Verb::kBuild) && !options.is_planned && (options.machine_ranks > 0 || options.level != "shard"))
-    throw CLI::ValidationError("--ranks and --level say what --auto plans");
+  if ((verb.flags & Verb::kBuild) && !options.is_planned &&
+      (options.machine_ranks > 0 || options.level != "shard" || !options.page.empty()))
+    throw CLI::ValidationError("--ranks, --level and --page are for what --auto plans");
   if (verb.flags & Verb::kTune) {
     if (options.schedules.empty()) throw CLI::ValidationError("tune needs --schedule: the mesh, and where weights lie");
     if (options.chunks.empty()) options.chunks = {2, 4, 8};

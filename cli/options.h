@@ -51,7 +51,7 @@ struct Options {
   bool taps = false;
   std::string checkpoint;           // export
   bool averages = false;            // export: the averages of parameters
-  std::string page;                 // explain, trace: a timeline as HTML
+  std::string page;                 // explain, trace: a timeline as HTML; plan: what it was chosen from
   std::vector<std::string> traces;  // trace
   std::vector<std::string> logs;    // log
   std::string iteration = "median";

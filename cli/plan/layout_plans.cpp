@@ -89,10 +89,15 @@ std::string layout_table(const PlanRequest& request, const std::vector<ShardingP
     if (plan.is_bound)
       rows.push_back({axes_text(plan.mesh), "at least " + seconds_text(plan.seconds), ratio, "", "", ""});
     else
-      rows.push_back({mesh_text(request, plan), seconds_text(plan.seconds), ratio, seconds_text(plan.exchanging),
-                      std::to_string(plan.collectives), bytes_text(plan.peak)});
+      rows.push_back({mesh_text(request, plan), seconds_text(plan.seconds), ratio, seconds_text(plan.exchanging()),
+                      std::to_string(plan.collectives()), bytes_text(plan.peak)});
   }
   return table_text(rows);
+}
+
+std::string saves_text(const PlannedEntry& planned) {
+  if (planned.is_needed) return "without it a rank's memory is too small";
+  return planned.saves > 0 ? "saves " + seconds_text(static_cast<double>(planned.saves) * 1e-12) : "";
 }
 
 std::optional<std::string> schedule_of(const PlanRequest& request, const ShardingPlan& plan, Diags& diags) {
@@ -100,9 +105,7 @@ std::optional<std::string> schedule_of(const PlanRequest& request, const Shardin
   std::vector<std::string> comments;
   for (const PlannedEntry& planned : plan.entries) {
     entries.push_back(planned.entry);
-    comments.push_back(planned.is_needed   ? "without it a rank's memory is too small"
-                       : planned.saves > 0 ? "saves " + seconds_text(static_cast<double>(planned.saves) * 1e-12)
-                                           : "");
+    comments.push_back(saves_text(planned));
   }
   return with_shard(request.file, text_on(request, plan.mesh), entries, diags, comments);
 }
@@ -117,8 +120,13 @@ std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanReques
   if (!diags.ok()) return {};
   LayoutPlans made{plan_sharding(c->module, c->schedule, c->target, request.machine, limits)};
   if (made.plans.empty()) made.least = least_memory(c->module, c->schedule, c->target, request.machine, limits);
-  for (ShardingPlan& plan : made.plans)
-    if (!request.mesh) rename_axes(plan, axis_names(c->module, plan));
+  if (request.is_compared) made.known = known_plans(c->module, c->schedule, c->target, request.machine, limits);
+  std::vector<ShardingPlan*> named;
+  for (ShardingPlan& plan : made.plans) named.push_back(&plan);
+  for (KnownPlan& known : made.known)
+    if (known.plan) named.push_back(&*known.plan);
+  for (ShardingPlan* plan : named)
+    if (!request.mesh) rename_axes(*plan, axis_names(c->module, *plan));
   return made;
 }
 

@@ -19,19 +19,24 @@ struct PlanRequest {
   int ranks = 1;
   std::optional<Mesh> mesh = {};  // of that schedule
   size_t explained = 1;           // of so many plans it is said what their entries save
+  bool is_compared = false;       // with layouts that people know
 };
 
 /// Plans of all meshes that the ranks can form, the best first. Their axes have names, `dp` where they slice samples
 /// and `tp` else, unless the user has named them.
 struct LayoutPlans {
   std::vector<ShardingPlan> plans;
-  MemoryNeed least = {};  // where the memory suffices for none
+  MemoryNeed least = {};              // where the memory suffices for none
+  std::vector<KnownPlan> known = {};  // where they are asked for
 };
 /// Nothing after reporting.
 std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanRequest& request, Diags& diags);
 
 /// The kept schedule with the mesh, if it has none, and the entries of a plan, each with what it saves.
 std::optional<std::string> schedule_of(const PlanRequest& request, const ShardingPlan& plan, Diags& diags);
+
+/// What an entry saves, as its comment says it; "" for nothing.
+std::string saves_text(const PlannedEntry& planned);
 
 /// "dp 2 x tp 4".
 std::string axes_text(const Mesh& mesh);

@@ -7,7 +7,10 @@
 
 #include "cli/commands.h"
 #include "cli/machine_use.h"
+#include "cli/page.h"
 #include "cli/plan/layout_plans.h"
+#include "cli/plan/plan_figures.h"
+#include "cli/plan/plan_page.h"
 #include "cli/plan/stage_plans.h"
 #include "cli/plan/transform_plans.h"
 #include "cli/process.h"
@@ -82,7 +85,26 @@ std::vector<PredictedSchedule> predict_layouts(const Options& options, const Pla
   for (const ShardingPlan& plan : plans) {
     if (plan.is_bound || predicted.size() == kMostLayouts) continue;
     const std::optional<std::string> text = schedule_of(request, plan, diags);
-    if (text) predicted.push_back(predict_aloud(options, mesh_text(request, plan), *text));
+    if (!text) continue;
+    predicted.push_back(predict_aloud(options, mesh_text(request, plan), *text));
+    predicted.back().layouts = plan;
+  }
+  return predicted;
+}
+
+/// The layouts that people know, as the whole compiler predicts them.
+std::vector<PredictedSchedule> predict_known(const Options& options, const PlanRequest& request,
+                                             const std::vector<KnownPlan>& known_plans, Diags& diags) {
+  std::vector<PredictedSchedule> predicted;
+  for (const KnownPlan& known : known_plans) {
+    const std::optional<std::string> text = known.plan ? schedule_of(request, *known.plan, diags) : std::nullopt;
+    if (text) {
+      predicted.push_back(predict_aloud(options, known.name, *text));
+      predicted.back().layouts = known.plan;
+      continue;
+    }
+    predicted.emplace_back().what = known.name;
+    predicted.back().refused = known.missing;
   }
   return predicted;
 }
@@ -120,7 +142,7 @@ void report_memory(const Options& options, const PlanRequest& request, const Mem
 
 /// Levels above the layouts: stages where they are asked for, and transforms of the best schedule.
 std::optional<std::string> plan_above_layouts(const Options& options, const Planned& planned,
-                                              const LayoutPlans& layouts, Diags& diags) {
+                                              const LayoutPlans& layouts, Diags& diags, PlanReport* report) {
   std::vector<PredictedSchedule> found = predict_layouts(options, planned.request, layouts.plans, diags);
   const bool trains = planned.kept.train.has_value();
   if (trains && planned.request.machine.memory > 0)
@@ -143,23 +165,31 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
   PredictedSchedule transformed = plan_transforms(options, best_of(found));
   if (transformed.is_better_than(best_of(found))) found.push_back(std::move(transformed));
   std::fprintf(stderr, "%s", schedule_table(found).c_str());
+  if (report)
+    *report = report_of_schedules(planned.request, layouts, found,
+                                  predict_known(options, planned.request, layouts.known, diags));
   return best_of(found).text;
 }
 
 /// The best layouts alone.
 std::optional<std::string> plan_of_layouts(const Options& options, const Planned& planned, const LayoutPlans& layouts,
-                                           Diags& diags) {
+                                           Diags& diags, PlanReport* report) {
   if (layouts.plans.empty()) {
     report_memory(options, planned.request, layouts.least, diags);
     return {};
   }
   std::fprintf(stderr, "%s", layout_table(planned.request, layouts.plans).c_str());
-  return schedule_of(planned.request, layouts.plans.front(), diags);
+  std::optional<std::string> text = schedule_of(planned.request, layouts.plans.front(), diags);
+  if (report && text) {
+    *report = report_of_layouts(planned.request, layouts);
+    report->schedule = *text;
+  }
+  return text;
 }
 
 /// The best schedule for --machine and --ranks as YAML, behind a table of the others on standard error; what --schedule
-/// (--keep) says stays in it. Nothing after reporting.
-std::optional<std::string> planned_schedule(const Options& options, Diags& diags) {
+/// (--keep) says stays in it. `report`: what --page shows, where it is asked for. Nothing after reporting.
+std::optional<std::string> planned_schedule(const Options& options, Diags& diags, PlanReport* report) {
   const std::optional<Machine> machine = machine_for(options, diags);
   const std::optional<std::string> text = machine ? kept_text(options, diags) : std::nullopt;
   if (!text) return {};
@@ -171,9 +201,21 @@ std::optional<std::string> planned_schedule(const Options& options, Diags& diags
   Planned planned{{file, *text, *machine, *ranks}, std::move(*kept)};
   if (!planned.kept.mesh.empty()) planned.request.mesh = planned.kept.mesh;
   if (options.level != "shard") planned.request.explained = kMostLayouts;
+  planned.request.is_compared = report != nullptr;
   const std::optional<LayoutPlans> layouts = plan_layouts(options, planned.request, diags);
   if (!layouts) return {};
-  return (options.level == "shard" ? plan_of_layouts : plan_above_layouts)(options, planned, *layouts, diags);
+  return (options.level == "shard" ? plan_of_layouts : plan_above_layouts)(options, planned, *layouts, diags, report);
+}
+
+/// The same, and the page of --page. A page that cannot be written is reported, and the schedule is there all the same.
+std::optional<std::string> planned_schedule_with_page(const Options& options, Diags& diags) {
+  if (options.page.empty()) return planned_schedule(options, diags, nullptr);
+  PlanReport report;
+  std::optional<std::string> text = planned_schedule(options, diags, &report);
+  if (!text) return {};
+  report.model = options.model, report.level = options.level;
+  write_page(options.page, plan_page(report), diags);
+  return text;
 }
 
 }  // namespace
@@ -181,7 +223,7 @@ std::optional<std::string> planned_schedule(const Options& options, Diags& diags
 int run_plan(const Options& options) {
   Diags diags;
   if (!options.output.empty() && !check_output(options, diags)) return finish(diags);
-  const std::optional<std::string> text = planned_schedule(options, diags);
+  const std::optional<std::string> text = planned_schedule_with_page(options, diags);
   if (!text) return finish(diags);
   if (options.output.empty())
     std::printf("%s", text->c_str());
@@ -194,8 +236,8 @@ int run_compile_or_plan(const Options& options) {
   if (!options.is_planned) return run_compile(options);
   Diags diags;
   const std::optional<std::string> text =
-      check_output(options, diags) ? planned_schedule(options, diags) : std::nullopt;
-  return text ? run_compile(with_schedule(options, *text)) : finish(diags);
+      check_output(options, diags) ? planned_schedule_with_page(options, diags) : std::nullopt;
+  return text && diags.ok() ? run_compile(with_schedule(options, *text)) : finish(diags);
 }
 
 }  // namespace weftc

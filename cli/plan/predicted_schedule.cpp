@@ -1,6 +1,7 @@
 #include "cli/plan/predicted_schedule.h"
 
 #include <algorithm>
+#include <map>
 
 #include "cli/compile.h"
 #include "cli/machine_use.h"
@@ -29,10 +30,50 @@ std::optional<PredictedSchedule> with_recomputation(const Options& options, cons
   return predict(options, kept.what + ", recomputed", *text);
 }
 
+TimeParts parts_of(const Timeline& timeline) {
+  const BusyTimes busy = mean_times(busy_times(timeline));
+  TimeParts parts;
+  parts.computing = busy.both - busy.communication;
+  parts.exchanging = busy.both - busy.computation;
+  parts.both = busy.computation + busy.communication - busy.both;
+  parts.idle = timeline.seconds - busy.both;
+  return parts;
+}
+
+/// "AllReduce sum over tp" as it is; messages and kernels that exchange something without their names.
+std::string kind_of(const TimelineStep& step) {
+  for (const char* kind : {"send", "recv", "launch"})
+    if (step.what.starts_with(std::string(kind) + " ")) return kind == std::string("launch") ? "inside kernels" : kind;
+  return step.what;
+}
+
+/// What the rank exchanges that sends most.
+std::vector<ExchangeRow> exchanges_of(const Timeline& timeline) {
+  std::map<int, std::map<std::string, ExchangeRow>> by_rank;
+  std::map<int, int64_t> bytes;
+  for (const TimelineBox& box : timeline.boxes) {
+    const TimelineStep& step = timeline.steps[static_cast<size_t>(box.step)];
+    if (!step.communicates) continue;
+    const int rank = timeline.lanes[static_cast<size_t>(box.lane)].rank;
+    ExchangeRow& row = by_rank[rank][kind_of(step)];
+    row.what = kind_of(step);
+    ++row.count;
+    row.bytes += step.cost.work.link_bytes;
+    row.seconds += box.end - box.begin;
+    bytes[rank] += step.cost.work.link_bytes;
+  }
+  std::vector<ExchangeRow> rows;
+  if (bytes.empty()) return rows;
+  const auto most = std::ranges::max_element(bytes, [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (auto& [kind, row] : by_rank[most->first]) rows.push_back(std::move(row));
+  return rows;
+}
+
 }  // namespace
 
 PredictedSchedule predict(const Options& options, std::string what, std::string text, const Compilation* like) {
-  PredictedSchedule made{std::move(what), std::move(text), 0, 0, ""};
+  PredictedSchedule made;
+  made.what = std::move(what), made.text = std::move(text);
   Options quiet = with_schedule(options, made.text);
   quiet.quiet = true;
   Diags diags;
@@ -40,7 +81,10 @@ PredictedSchedule predict(const Options& options, std::string what, std::string 
   if (!c || !compile_plan(*c, quiet, diags)) {
     made.refused = "[" + diags.all().front().id + "]";
   } else {
-    made.seconds = predicted_timeline(*c).seconds;
+    const Timeline timeline = predicted_timeline(*c);
+    made.seconds = timeline.seconds;
+    made.time = parts_of(timeline);
+    made.exchanges = exchanges_of(timeline);
     made.memory = needed_bytes(c->plan);
     if (c->machine.memory > 0 && made.memory > c->machine.memory) made.refused = kTooLittleMemory;
   }
@@ -56,9 +100,13 @@ PredictedSchedule predict_aloud(const Options& options, std::string what, std::s
   return made;
 }
 
-std::string schedule_table(std::vector<PredictedSchedule> schedules) {
+void sort_schedules(std::vector<PredictedSchedule>& schedules) {
   std::stable_sort(schedules.begin(), schedules.end(),
                    [](const PredictedSchedule& a, const PredictedSchedule& b) { return a.is_better_than(b); });
+}
+
+std::string schedule_table(std::vector<PredictedSchedule> schedules) {
+  sort_schedules(schedules);
   TableRows rows = {{"schedule", "predicted", "of the best", "memory a rank"}};
   for (const PredictedSchedule& one : schedules) {
     const std::string ratio = fixed(one.seconds / schedules.front().seconds, "%.2f");

@@ -6,6 +6,8 @@
 
 #include "cli/compilation.h"
 #include "cli/options.h"
+#include "cli/plan/plan_report.h"
+#include "passes/sharding/plan_sharding.h"
 
 namespace weftc {
 
@@ -15,6 +17,10 @@ struct PredictedSchedule {
   double seconds = 0;   // of an invocation
   int64_t memory = 0;   // bytes of the fullest rank
   std::string refused;  // why there is no such program, or "": "[pipeline-rows]", "too little memory"
+  TimeParts time = {};  // its parts
+  std::vector<ExchangeRow> exchanges = {};   // of the rank that sends most
+  std::optional<ShardingPlan> layouts = {};  // of each stage
+  int stages = 1;
 
   bool is_better_than(const PredictedSchedule& other) const {
     return refused.empty() && (!other.refused.empty() || seconds < other.seconds);
@@ -29,6 +35,8 @@ PredictedSchedule predict(const Options& options, std::string what, std::string 
 /// again as it takes, unless the schedule says itself what is computed again.
 PredictedSchedule predict_aloud(const Options& options, std::string what, std::string text);
 
+/// The fastest first, those that cannot run last.
+void sort_schedules(std::vector<PredictedSchedule>& schedules);
 /// The schedules, the fastest first, with the margin of each to it.
 std::string schedule_table(std::vector<PredictedSchedule> schedules);
 

@@ -87,6 +87,8 @@ class StageSearch {
                pipe.stages, pipe.micro_batches, pipe.order);
     found_.push_back(predict_aloud(options_, what, with_line(*text, line)));
     PredictedSchedule& made = found_.back();
+    made.stages = pipe.stages;
+    if (!is_one_rank) made.layouts = pipe.layouts;
     made.text.insert(made.text.find(line) + line.size(), "  # " + comment_of(made));
     if (made.refused.empty() && made.seconds < best_) {
       best_ = made.seconds;

@@ -82,6 +82,7 @@ class TransformSearch {
     const std::optional<std::string> text = text_with(candidate.steps, refused);
     if (!text) return;
     PredictedSchedule made = predict(options_, base_.what + ", transformed", *text, like_.get());
+    made.layouts = base_.layouts, made.stages = base_.stages;
     if (!made.refused.empty() || made.seconds > kWorthALine * best_.seconds) return;
     best_ = std::move(made);
     chosen_ = candidate.steps;

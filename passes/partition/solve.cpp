@@ -19,6 +19,8 @@ PartitionSolution solve_partition(const PartitionProblem& problem, const Partiti
   reduce(reduced);
   solution.is_impossible = reduced.is_infeasible;
   if (reduced.is_infeasible) return solution;
+  for (size_t n = 0; n < reduced.nodes.size(); ++n)
+    solution.left.push_back(reduced.nodes[n].is_alive ? reduced.choice_count(static_cast<int>(n)) : 1);
   const SearchGraph graph(reduced);
   SearchResult result;
   if (graph.size() == 0)

@@ -12,6 +12,7 @@ struct PartitionSolution {
   std::vector<int> choices;  // by node; empty where none was found that keeps the limit
   int64_t cost = 0;
   int64_t lower_bound = 0;     // no choices that keep the limit cost less
+  std::vector<int> left;       // by node: the choices that reduction leaves; 1 of one that another node decides
   bool is_impossible = false;  // proved: no choices keep the limit and have no forbidden cost
   bool is_proved() const { return !choices.empty() && cost <= lower_bound; }
 };

@@ -19,7 +19,17 @@ std::optional<Layout> KeptLayouts::requested(const LayoutRequest& request, Value
   return requested_layout(request, type, module_.mesh(graph, graph.producer_op(value).place), none_fits);
 }
 
+/// True if what is demanded of a value's slices holds in a layout.
+bool KeptLayouts::is_enough(ValueId value, const Layout& layout) const {
+  if (!demanded_.contains(value)) return true;
+  const Mesh mesh = module_.mesh(module_.graph, module_.graph.producer_op(value).place);
+  for (int axis = 0; axis < static_cast<int>(mesh.size()); ++axis)
+    if (mesh[static_cast<size_t>(axis)].size > 1 && !layout[axis].is(AxisState::Kind::S)) return false;
+  return true;
+}
+
 bool KeptLayouts::allows(ValueId value, const Layout& layout) const {
+  if (!is_enough(value, layout)) return false;
   const auto request = requests_.results.find(value);
   if (request == requests_.results.end()) return true;
   const bool is_source = category(module_.graph.producer_op(value)) == Category::Source;
@@ -27,6 +37,7 @@ bool KeptLayouts::allows(ValueId value, const Layout& layout) const {
 }
 
 bool KeptLayouts::allows_use(ValueId value, const Layout& layout) const {
+  if (!is_enough(value, layout)) return false;
   const auto request = requests_.uses.find(value);
   return request == requests_.uses.end() || requested(request->second, value, layout) == layout;
 }
@@ -35,6 +46,12 @@ std::optional<Layout> KeptLayouts::of(ValueId value) const {
   const auto request = requests_.results.find(value);
   if (request == requests_.results.end()) return {};
   return requested(request->second, value, Layout{});
+}
+
+std::optional<Layout> KeptLayouts::use_of(ValueId value) const {
+  const auto request = requests_.uses.find(value);
+  if (request == requests_.uses.end()) return {};
+  return requested(request->second, value, of(value).value_or(Layout{}));
 }
 
 std::string KeptLayouts::mark(ValueId value) const {

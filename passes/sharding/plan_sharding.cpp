@@ -1,15 +1,19 @@
 #include "passes/sharding/plan_sharding.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
+#include <tuple>
 
 #include "ir/exchange_types.h"
 #include "ir/op_def.h"
 #include "passes/cost/machine.h"
 #include "passes/layout/layout_trial.h"
 #include "passes/partition/solve.h"
+#include "passes/sharding/known_layouts.h"
 #include "passes/sharding/layer_excerpt.h"
 #include "passes/sharding/value_peak.h"
 
@@ -27,13 +31,20 @@ constexpr double kLikeWhole = 1e-3;
 void measure(const Module& module, const Graph& graph, const Machine& machine, const ExchangeSeconds& exchange,
              ShardingPlan& plan) {
   plan.seconds = static_cast<double>(laid_out_cost(module, graph, machine.ceilings, exchange)) / kPicoseconds;
-  plan.exchanging = 0, plan.collectives = 0;
+  std::map<std::pair<OpKind, std::vector<int>>, ExchangeSum> sums;
   for (const OpId id : graph.order()) {
     const Op& op = graph.op(id);
     if (!is_exchange(op)) continue;
-    ++plan.collectives;
-    plan.exchanging += exchange(op.kind, local_bytes(graph.type(op.inputs[0]), plan.mesh),
-                                local_bytes(graph.type(op.outputs[0]), plan.mesh), axes_of(op));
+    const int64_t before = local_bytes(graph.type(op.inputs[0]), plan.mesh);
+    const int64_t after = local_bytes(graph.type(op.outputs[0]), plan.mesh);
+    ExchangeSum& sum = sums[{op.kind, axes_of(op)}];
+    ++sum.count;
+    sum.bytes += bytes_sent(op.kind, before, after, group_size(op, plan.mesh));
+    sum.seconds += exchange(op.kind, before, after, axes_of(op));
+  }
+  for (auto& [key, sum] : sums) {
+    std::tie(sum.kind, sum.axes) = key;
+    plan.exchanges.push_back(std::move(sum));
   }
 }
 
@@ -41,13 +52,30 @@ void measure(const Module& module, const Graph& graph, const Machine& machine, c
 struct Solved {
   ChosenLayouts layouts;
   double bound = 0;
+  SearchSize size;
 };
 
 /// Before entries are sought, which takes longest. `folded`: the same op of all layers is one choice.
 struct SolvedMesh {
   Mesh mesh;
   std::optional<Solved> folded, each;
+  double seconds = 0;
   double bound() const { return each ? each->bound : folded ? folded->bound : 0; }
+  SearchSize size() const {
+    SearchSize size = (each ? each : folded)->size;
+    if (folded) size.classes = folded->size.classes;
+    size.seconds = seconds;
+    return size;
+  }
+};
+
+class Watch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin_ = Clock::now();
 };
 
 ShardingPlan bound_of(const SolvedMesh& solved) {
@@ -55,6 +83,7 @@ ShardingPlan bound_of(const SolvedMesh& solved) {
   plan.mesh = solved.mesh;
   plan.seconds = plan.bound = solved.bound();
   plan.is_bound = true;
+  plan.search = solved.size();
   return plan;
 }
 
@@ -72,9 +101,11 @@ class Planner {
         limits_(limits) {}
 
   SolvedMesh solve(const Mesh& mesh) {
+    const Watch watch;
     take(mesh);
     SolvedMesh solved{mesh, solve(false, machine_.memory), {}};
     if (module_.graph.op_count() <= limits_.most_ops) solved.each = solve(true, machine_.memory);
+    solved.seconds = watch.seconds();
     return solved;
   }
 
@@ -82,20 +113,47 @@ class Planner {
   /// take the same the one with few lines is better.
   std::optional<ShardingPlan> plan(SolvedMesh solved) {
     constexpr double kMuch = 0.99;
+    const Watch watch;
+    SearchSize size = solved.size();
     take(solved.mesh);
     const double bound = solved.bound();
     std::optional<ShardingPlan> best, each;
     if (solved.folded) best = with_entries(std::move(*solved.folded), false);
     if (solved.each && (!best || bound < kMuch * best->seconds)) each = with_entries(std::move(*solved.each), true);
     if (each && (!best || each->seconds < kMuch * best->seconds)) best = std::move(each);
-    if (best) best->bound = bound;
+    size.seconds += watch.seconds();
+    if (best) best->bound = bound, best->search = std::move(size);
     return best;
   }
 
-  void add_savings(ShardingPlan& plan) {
+  /// What the entries of a plan save and share out.
+  void explain(ShardingPlan& plan) {
     take(plan.mesh);
     const auto add = [&](EntrySearch& search) { search.add_savings(plan.entries); };
     excerpt_ && excerpt_->has(plan.entries) ? in_excerpt(add) : in_whole(add);
+    Diags laid_out_before;
+    const Schedule schedule = schedule_with(plan.entries);
+    add_shares(module_, schedule, try_layouts(module_, {schedule, target_, laid_out_before}), plan.entries);
+  }
+
+  /// A plan of layouts that people know: with entries alone, or with choices around what they slice.
+  KnownPlan plan(const KnownLayouts& known, const Mesh& mesh) {
+    take(mesh);
+    KnownPlan made{known.name, {}, known.missing};
+    if (!known.missing.empty()) return made;
+    for (const ValueId value : known.sliced) kept_.demand_slices(value);
+    classes_ = LayerClasses(module_.graph, &kept_);
+    excerpt_ = LayerExcerpt::of(module_, classes_);
+    Diags refused;
+    if (known.sliced.empty())
+      made.plan = finish(plan_of(known.entries), refused);
+    else
+      made.plan = best_around_demands();
+    if (!refused.ok())
+      made.missing = "[" + refused.all().front().id + "]";
+    else if (!made.plan || (machine_.memory > 0 && made.plan->peak > machine_.memory))
+      made.missing = "too little memory";
+    return made;
   }
 
   MemoryNeed least_memory(const Mesh& mesh) {
@@ -106,10 +164,11 @@ class Planner {
   /// All ranks do the same.
   std::optional<ShardingPlan> without_entries(const Mesh& mesh) {
     take(mesh);
-    ShardingPlan plan;
-    plan.mesh = mesh;
-    return finish(std::move(plan));
+    Diags refused;
+    return finish(plan_of({}), refused);
   }
+
+  const KeptLayouts& kept() const { return kept_; }
 
  private:
   ShardingProblem problem(bool is_each, int64_t memory) const {
@@ -128,7 +187,7 @@ class Planner {
     const PartitionSolution solution = solve_partition(problem.problem(), effort);
     if (solution.choices.empty()) return {};
     return Solved{problem.chosen(solution.choices),
-                  static_cast<double>(solution.lower_bound) * problem.unit() / kPicoseconds};
+                  static_cast<double>(solution.lower_bound) * problem.unit() / kPicoseconds, problem.size(solution)};
   }
 
   /// The problem knows memory at one time, and not what collectives hold: a plan that takes more than there is is made
@@ -137,8 +196,7 @@ class Planner {
     constexpr int kMostTries = 6;
     int64_t memory = machine_.memory;
     for (int tries = 1;; ++tries) {
-      std::optional<ShardingPlan> made = is_each ? std::nullopt : by_excerpt(solved.layouts);
-      if (!made) made = by_whole(std::move(solved.layouts));
+      std::optional<ShardingPlan> made = with_entries(std::move(solved.layouts), is_each);
       if (!made || machine_.memory == 0 || made->peak <= machine_.memory) return made;
       memory -= made->peak - machine_.memory;
       if (tries == kMostTries || memory <= 0) return {};
@@ -148,26 +206,47 @@ class Planner {
     }
   }
 
+  std::optional<ShardingPlan> with_entries(ChosenLayouts layouts, bool is_each) {
+    std::optional<ShardingPlan> made = is_each ? std::nullopt : by_excerpt(layouts);
+    return made ? made : by_whole(std::move(layouts));
+  }
+
   std::optional<ShardingPlan> by_whole(ChosenLayouts layouts) {
-    ShardingPlan made;
-    made.mesh = schedule_.mesh;
+    ShardingPlan made = plan_of({});
     in_whole([&](EntrySearch& search) { made.entries = search.find(std::move(layouts)); });
-    return finish(std::move(made));
+    Diags refused;
+    return finish(std::move(made), refused);
+  }
+
+  /// Where memory is too small: those that take least if it were not.
+  std::optional<ShardingPlan> best_around_demands() {
+    std::optional<Solved> solved = solve(false, machine_.memory);
+    std::optional<ShardingPlan> made = solved ? with_entries(std::move(*solved), false) : std::nullopt;
+    if (made || machine_.memory == 0) return made;
+    solved = solve(false, 0);
+    return solved ? with_entries(std::move(solved->layouts), false) : std::nullopt;
+  }
+
+  ShardingPlan plan_of(const std::vector<ShardEntry>& entries) const {
+    ShardingPlan plan;
+    plan.mesh = schedule_.mesh;
+    for (const ShardEntry& entry : entries) plan.entries.push_back({entry});
+    return plan;
   }
 
   /// With entries that were tried on an excerpt of the layers; nothing without one, or where the whole graph takes
   /// something else than the excerpt says.
   std::optional<ShardingPlan> by_excerpt(const ChosenLayouts& layouts) {
     if (!excerpt_) return {};
-    ShardingPlan made;
-    made.mesh = schedule_.mesh;
+    ShardingPlan made = plan_of({});
     std::optional<int64_t> expected;
     in_excerpt([&](EntrySearch& search) {
       made.entries = search.find(excerpt_->part_of(layouts));
       expected = search.cost();
     });
     made.entries = excerpt_->for_whole(made.entries);
-    std::optional<ShardingPlan> whole = finish(std::move(made));
+    Diags refused;
+    std::optional<ShardingPlan> whole = finish(std::move(made), refused);
     if (!whole || !expected) return {};
     const bool fits = machine_.memory == 0 || whole->peak <= machine_.memory;
     const double difference = std::abs(static_cast<double>(*expected) / kPicoseconds - whole->seconds);
@@ -217,11 +296,14 @@ class Planner {
     };
   }
 
-  std::optional<ShardingPlan> finish(ShardingPlan plan) {
+  Schedule schedule_with(const std::vector<PlannedEntry>& entries) const {
     Schedule schedule = schedule_;
-    for (const PlannedEntry& planned : plan.entries) schedule.shard.push_back(planned.entry);
-    Diags refused;
-    const LayoutTrial trial = try_layouts(module_, {schedule, target_, refused});
+    for (const PlannedEntry& planned : entries) schedule.shard.push_back(planned.entry);
+    return schedule;
+  }
+
+  std::optional<ShardingPlan> finish(ShardingPlan plan, Diags& refused) {
+    const LayoutTrial trial = try_layouts(module_, {schedule_with(plan.entries), target_, refused});
     if (!refused.ok()) return {};
     measure(module_, trial.graph, machine_, seconds_on(plan.mesh), plan);
     plan.peak = value_peak(module_, trial.graph).bytes;
@@ -230,8 +312,8 @@ class Planner {
 
   Module& module_;
   Schedule schedule_;
-  const KeptLayouts kept_;
-  const LayerClasses classes_;
+  KeptLayouts kept_;
+  LayerClasses classes_;
   std::optional<LayerExcerpt> excerpt_;
   const Target& target_;
   const Machine& machine_;
@@ -239,6 +321,18 @@ class Planner {
 };
 
 }  // namespace
+
+double ShardingPlan::exchanging() const {
+  double seconds = 0;
+  for (const ExchangeSum& sum : exchanges) seconds += sum.seconds;
+  return seconds;
+}
+
+int64_t ShardingPlan::collectives() const {
+  int64_t count = 0;
+  for (const ExchangeSum& sum : exchanges) count += sum.count;
+  return count;
+}
 
 std::vector<Mesh> meshes_of(int ranks) {
   std::vector<Mesh> meshes = {{{"x", ranks}}};
@@ -282,7 +376,19 @@ std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule
       alike && !has_alike && (machine.memory == 0 || alike->peak <= machine.memory))
     add(std::move(alike));
   std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-  for (size_t p = 0; p < std::min(plans.size(), limits.explained); ++p) planner.add_savings(plans[p]);
+  for (size_t p = 0; p < std::min(plans.size(), limits.explained); ++p) planner.explain(plans[p]);
+  module.places.front().mesh = before;
+  return plans;
+}
+
+std::vector<KnownPlan> known_plans(Module& module, const Schedule& schedule, const Target& target,
+                                   const Machine& machine, const PlanLimits& limits) {
+  const Mesh before = module.places.front().mesh;
+  const Mesh mesh = meshes_for(limits).front();
+  std::vector<KnownPlan> plans;
+  const Planner planner(module, schedule, target, machine, limits);
+  for (const KnownLayouts& known : known_layouts(module, planner.kept(), mesh))
+    plans.push_back(Planner(module, schedule, target, machine, limits).plan(known, mesh));
   module.places.front().mesh = before;
   return plans;
 }

@@ -2,6 +2,7 @@
 // place): for each mesh that the ranks can form, the layouts of least cost, and the entries that lead to them.
 #pragma once
 #include <optional>
+#include <string>
 
 #include "ir/machine.h"
 #include "passes/sharding/shard_entries.h"
@@ -18,15 +19,33 @@ struct PlanLimits {
   size_t most_ops = 3000;    // of larger graphs the same op of all layers is one choice
 };
 
+/// The collectives of one kind that join the ranks of the same axes.
+struct ExchangeSum {
+  OpKind kind = OpKind::AllReduce;
+  std::vector<int> axes;
+  int64_t count = 0, bytes = 0;  // that a rank sends
+  double seconds = 0;
+};
+
 struct ShardingPlan {
   Mesh mesh;
   std::vector<PlannedEntry> entries;
   double seconds = 0;     // that ops and collectives take one after the other, as the cost model has it
   double bound = 0;       // no choice of layouts on this mesh takes less
-  double exchanging = 0;  // the seconds of collectives among them
-  int64_t collectives = 0;
   int64_t peak = 0;       // bytes of a rank: sources and what lives together
   bool is_bound = false;  // its seconds are the bound, and the rest is not known
+  std::vector<ExchangeSum> exchanges;
+  std::optional<SearchSize> search;  // that found it
+
+  double exchanging() const;  // the seconds of collectives among all
+  int64_t collectives() const;
+};
+
+/// A plan that people know, beside which another one is looked at.
+struct KnownPlan {
+  std::string name;
+  std::optional<ShardingPlan> plan;
+  std::string missing = {};  // why there is none, or why it cannot run: "too little memory"
 };
 
 /// Meshes of at most two axes whose sizes multiply to the number of ranks.
@@ -37,6 +56,10 @@ std::vector<Mesh> meshes_of(int ranks);
 /// with one place, whose mesh is replaced. `schedule` is that under which the module was made.
 std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
                                         const Machine& machine, const PlanLimits& limits);
+
+/// The plans of known_layouts.h for the same, by the same costs, on the first mesh: what a plan is worth beside them.
+std::vector<KnownPlan> known_plans(Module& module, const Schedule& schedule, const Target& target,
+                                   const Machine& machine, const PlanLimits& limits);
 
 /// What no layouts of any mesh take less than, of the mesh that takes least: for who has too little.
 MemoryNeed least_memory(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,

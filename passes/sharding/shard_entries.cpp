@@ -4,6 +4,7 @@
 
 #include "ir/base/contains.h"
 #include "ir/op_def.h"
+#include "passes/cost/cost_model.h"
 #include "passes/layout/layout_requests.h"
 
 namespace weftc {
@@ -200,6 +201,8 @@ void EntrySearch::drop_needless(int64_t cost) {
   if (cost >= kCannotRun) return;  // a part of that would be more than what any entry saves
   const int64_t hardly = cost / kHardly;
   for (size_t e = added_.size(); e-- > 0;) {
+    const auto is_demanded = [this](ValueId v) { return kept_.demands_slices(v); };
+    if (std::ranges::any_of(added_[e].values, is_demanded)) continue;
     const std::optional<int64_t> without = cost_without(e);
     if (!without || *without > cost + hardly) continue;
     cost = *without;
@@ -215,6 +218,28 @@ std::vector<PlannedEntry> EntrySearch::find(ChosenLayouts wanted) {
   std::vector<PlannedEntry> entries;
   for (const Named& named : added_) entries.push_back({named.entry});
   return entries;
+}
+
+void add_shares(const Module& module, const Schedule& schedule, const LayoutTrial& trial,
+                std::vector<PlannedEntry>& entries) {
+  const Graph& graph = module.graph;
+  const KeptLayouts all(module, schedule);
+  const SelectableNames names(module, graph);
+  for (PlannedEntry& planned : entries) {
+    EntryShare& share = planned.share;
+    const Selector& target = planned.entry.target;
+    for (const Bindings& bindings : names.bindings({target}))
+      for (const ValueId v : names.select_values(target, bindings)) {
+        const Mesh mesh = module.mesh(graph, graph.producer_op(v).place);
+        const bool is_source = category(graph.producer_op(v)) == Category::Source;
+        const std::optional<Layout> asked = planned.entry.use ? all.use_of(v) : is_source ? all.of(v) : std::nullopt;
+        TensorType type = graph.type(v);
+        share.whole += local_bytes(type, mesh);
+        type.layout = asked.value_or(trial.found[v.index]);
+        share.of_rank += local_bytes(type, mesh);
+        if (share.values++ == 0) share.type = std::move(type);
+      }
+  }
 }
 
 void EntrySearch::add_savings(std::vector<PlannedEntry>& entries) {

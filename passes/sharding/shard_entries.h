@@ -10,11 +10,19 @@
 
 namespace weftc {
 
+/// What a rank has of the values that an entry is about.
+struct EntryShare {
+  int64_t values = 0;              // of all layers
+  TensorType type;                 // of the first one, as it is laid out
+  int64_t whole = 0, of_rank = 0;  // bytes of all of them
+};
+
 /// What an entry says, for who explains it.
 struct PlannedEntry {
   ShardEntry entry;
   int64_t saves = 0;       // picoseconds that the graph would take longer without it
   bool is_needed = false;  // without it the graph could not run: it takes kCannotRun
+  EntryShare share = {};
 };
 
 /// The cost of a graph that cannot run, at least: a quarter of an hour.
@@ -66,6 +74,10 @@ class EntrySearch {
   std::vector<Named> added_;
   std::set<std::pair<ValueId, bool>> asked_;
 };
+
+/// What each entry of a schedule that a trial has laid out shares out.
+void add_shares(const Module& module, const Schedule& schedule, const LayoutTrial& trial,
+                std::vector<PlannedEntry>& entries);
 
 /// The entry of a layout for a value that arrives in another one: each axis of the mesh on which they differ. Nothing
 /// where no entry says it.

@@ -158,6 +158,18 @@ ChosenLayouts ShardingProblem::chosen(const std::vector<int>& choices) const {
   return chosen;
 }
 
+SearchSize ShardingProblem::size(const PartitionSolution& solution) const {
+  SearchSize size;
+  size.classes = static_cast<int64_t>(classes_.all().size());
+  for (size_t c = 0; c < op_choices_.size(); ++c) {
+    const auto ops = static_cast<int64_t>(classes_.all()[c].ops.size());
+    size.ops += ops;
+    size.ways[static_cast<int>(op_choices_[c].size())] += ops;
+    size.ways_left[solution.left[c]] += ops;
+  }
+  return size;
+}
+
 MemoryNeed ShardingProblem::least_memory() const {
   MemoryNeed need;
   for (size_t v = 0; v < values_.size(); ++v) {

@@ -7,8 +7,9 @@
 //
 // So a collective that several readers need is paid once, behind the op, as `apply-layouts` makes it (L7).
 #pragma once
-#include "passes/partition/problem.h"
+#include "passes/partition/solve.h"
 #include "passes/sharding/layer_classes.h"
+#include "passes/sharding/search_size.h"
 #include "passes/sharding/sharding_costs.h"
 
 namespace weftc {
@@ -40,6 +41,8 @@ class ShardingProblem {
   /// Picoseconds of a cost of 1.
   double unit() const { return static_cast<double>(unit_); }
   ChosenLayouts chosen(const std::vector<int>& choices) const;
+  /// Its size, and what of it the solver had left to search.
+  SearchSize size(const PartitionSolution& solution) const;
   /// What lives together takes no less, however it is sliced. Nothing without a limit of memory.
   MemoryNeed least_memory() const;
 

@@ -6,6 +6,8 @@ import re
 import resource
 import sys
 
+import xml.etree.ElementTree
+
 import harness
 
 FOLDER = harness.scratch("plan")
@@ -51,6 +53,47 @@ def check_inference():
         harness.check(f"mlp{ranks}/a line an entry", re.search(r"^mesh: \{\w+: \d", text, re.M) and '  "' in text and "# saves" in text, text)
         status, out, err = harness.weft("verify", MLP, "--schedule", file)
         harness.check(f"mlp{ranks}/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
+
+
+class Page:
+    """A page of a plan, as text and as a tree."""
+
+    def __init__(self, name, path):
+        self.name, self.text, self.tree = name, path.read_text() if path.is_file() else "", None
+        try:
+            self.tree = xml.etree.ElementTree.fromstring(self.text.partition("\n")[2])
+        except xml.etree.ElementTree.ParseError as error:
+            harness.failed(f"{name}/is well-formed", error)
+
+    def rows(self, table):
+        """The texts of its cells, row by row."""
+        if self.tree is None:
+            return []
+        html = "{http://www.w3.org/1999/xhtml}"
+        found = self.tree.find(f".//{html}table[@class='{table}']")
+        return [["".join(cell.itertext()).strip() for cell in row.iter(f"{html}td")] for row in found.iter(f"{html}tr")][1:]
+
+    def check_table(self, err):
+        """Every line of the table on standard error has its row here, with the same figures."""
+        lines = [line.strip() for line in err.splitlines() if re.search(r"\d+\.\d\d +\d", line)]
+        for line in lines:
+            cells = re.split(r" {2,}", line)
+            row = next((row for row in self.rows("ways") if row[0].splitlines()[0] == cells[0]), [])
+            fits = len(row) == 6 and [row[2], row[3], row[5]] == [cells[1], cells[2], cells[-1]]
+            harness.check(f"{self.name}/{cells[0]}", fits, f"{cells} is not {row}")
+        known = [row[0].splitlines()[0] for row in self.rows("ways")]
+        harness.check(f"{self.name}/known plans", lines and known[-3:] == ["data parallel", "FSDP", "Megatron"], known)
+
+
+def check_page():
+    page = FOLDER / "mlp.html"
+    status, out, err = harness.weft("plan", MLP, "--machine", machine(4), "--page", page, "--quiet")
+    if not harness.check("page/is made", status == 0 and out.startswith("weft: 1"), f"exit {status}: {err[-400:]}"):
+        return
+    made = Page("page", page)
+    made.check_table(err)
+    harness.check("page/has the schedule", out.strip() in made.text.replace("&quot;", '"').replace("&#10;", "\n"), out)
+    harness.check("page/needs nothing else", not re.search(r"<script|src=|<link|url\(", made.text), "something is loaded")
 
 
 def check_training():
@@ -121,10 +164,15 @@ def check_stages():
     status, _, err = harness.run([sys.executable, harness.ROOT / "samples" / "llama" / "make.py", model, "--width", "128", "--hidden", "320"])
     harness.check("stages/model", status == 0, err[-300:])
     kept.write_text(TRAIN.replace("batch: 8, seq: 32", "batch: 16, seq: 16"))
-    status, _, err = harness.weft("plan", model, "--machine", slow, "--train", kept, "--level", "pipeline", "-o", file)
+    status, _, err = harness.weft("plan", model, "--machine", slow, "--train", kept, "--level", "pipeline", "-o", file, "--page", FOLDER / "stages.html")
     if not harness.check("stages/are planned", status == 0, f"exit {status}: {err[-400:]}"):
         return
     harness.check("stages/where links are slow", re.search(r"^pipeline: {stages: 2, .*order: search, backward: split}  # saves", file.read_text(), re.M), err[-900:])
+    page = Page("stages/page", FOLDER / "stages.html")
+    page.check_table(err)
+    harness.check("stages/page/has both", "stage 1" in page.text and "behind fusion and overlap" in page.text, page.text[:300])
+    sent = [row for row in page.rows("exchanges") if row[0].startswith("2 stages")]
+    harness.check("stages/page/messages", sent and all(int(row[2]) > 0 for row in sent), sent)
     harness.check("stages/others are listed", "2 stages, 4 micro-batches, 1f1b" in err and "all ranks alike" in err, err[-900:])
     status, out, err = harness.weft("verify", model, "--schedule", file)
     harness.check("stages/compute what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
@@ -273,6 +321,7 @@ def check_refusals():
 if __name__ == "__main__":
     harness.need_weft()
     check_inference()
+    check_page()
     check_training()
     check_size()
     check_stages()

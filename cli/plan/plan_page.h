@@ -1,0 +1,11 @@
+// A plan beside what it was chosen from, as a page for a browser.
+#pragma once
+#include <string>
+
+#include "cli/plan/plan_report.h"
+
+namespace weftc {
+
+std::string plan_page(const PlanReport& report);
+
+}  // namespace weftc

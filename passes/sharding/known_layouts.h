@@ -1,0 +1,25 @@
+// Layouts that people write by hand and have names for, of any model: what a plan is compared with.
+//
+//   repeated       every rank does all
+//   data parallel  inputs in slices of samples
+//   FSDP           the same, and parameters in slices, which are gathered where they are read (ZeRO 3)
+//   Megatron       parameters of products in slices, by columns or rows, which are read as they lie
+#pragma once
+#include <string>
+#include <vector>
+
+#include "passes/sharding/kept_layouts.h"
+
+namespace weftc {
+
+struct KnownLayouts {
+  std::string name;
+  std::vector<ShardEntry> entries = {};  // from which all else follows
+  std::vector<ValueId> sliced = {};      // or: of these a rank has and reads slices; how, and all else, is to be chosen
+  std::string missing = {};              // why the model has no such layouts
+};
+
+/// On all axes of a mesh. About what the user's entries are about they say nothing.
+std::vector<KnownLayouts> known_layouts(const Module& module, const KeptLayouts& kept, const Mesh& mesh);
+
+}  // namespace weftc

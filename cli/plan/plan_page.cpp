@@ -37,6 +37,7 @@ class PlanPage {
         .set("machine", html_text(report_.machine));
     params_.set("ranks", std::to_string(report_.ranks)).set("schedule", html_text(report_.schedule));
     for (const char* list : {"cards", "entries", "ways", "exchanges", "searches", "stages"}) params_.list(list);
+    params_.set("has_entries", report_.entries.empty() ? "" : "yes");
     add_cards();
     add_stages();
     for (const PlanEntryRow& entry : report_.entries) add_entry(entry);

@@ -148,7 +148,7 @@ class Planner {
     if (known.sliced.empty())
       made.plan = finish(plan_of(known.entries), refused);
     else
-      made.plan = best_around_demands();
+      made.plan = best_around_demands(mesh);
     if (!refused.ok())
       made.missing = "[" + refused.all().front().id + "]";
     else if (!made.plan || (machine_.memory > 0 && made.plan->peak > machine_.memory))
@@ -219,12 +219,12 @@ class Planner {
   }
 
   /// Where memory is too small: those that take least if it were not.
-  std::optional<ShardingPlan> best_around_demands() {
-    std::optional<Solved> solved = solve(false, machine_.memory);
-    std::optional<ShardingPlan> made = solved ? with_entries(std::move(*solved), false) : std::nullopt;
+  std::optional<ShardingPlan> best_around_demands(const Mesh& mesh) {
+    SolvedMesh solved = solve(mesh);
+    std::optional<ShardingPlan> made = solved.folded || solved.each ? plan(std::move(solved)) : std::nullopt;
     if (made || machine_.memory == 0) return made;
-    solved = solve(false, 0);
-    return solved ? with_entries(std::move(solved->layouts), false) : std::nullopt;
+    std::optional<Solved> larger = solve(false, 0);
+    return larger ? with_entries(std::move(larger->layouts), false) : std::nullopt;
   }
 
   ShardingPlan plan_of(const std::vector<ShardEntry>& entries) const {

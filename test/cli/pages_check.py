@@ -181,11 +181,29 @@ def measure_again():
         harness.run(command)
 
 
+def check_plan():
+    """Of a plan the bars: computation, communication and memory of each way to run the model."""
+    page, machine = FOLDER / "plan.html", harness.ROOT / "samples" / "machines" / "host-2-cores.yaml"
+    result = harness.weft("plan", MODEL, "--machine", machine, "--quiet", "--page", page)
+    picture = screenshot(page) if harness.check("plan/is made", result[0] == 0, result[2][-300:]) else None
+    if picture is None:
+        return
+    text = page.read_text()
+    for kind in ("computing", "exchanging", "held"):
+        rows = pixels(picture, text[text.index(f"--{kind}:") :], kind) > 20
+        bars = int((rows[1:] & ~rows[:-1]).sum())
+        drawn = [float(width) for width in re.findall(rf'class="{kind}"[^>]*? width="([0-9.]+)%"', text)]
+        wanted = sum(width > 15 for width in drawn)  # of a column of some 240 pixels
+        harness.check(f"plan/{kind}", bars >= wanted > 0, f"{bars} bars of {drawn}")
+    check_widths(page)
+
+
 harness.need_weft()
 if not BROWSER:
     harness.skipped("pages", f"no browser: none of {', '.join(NAMES)}")
 else:
     check_order(FOLDER)
+    check_plan()
     pages = make_pages()
     for each in pages:
         check_page(each, measure_again if each == MEASURED else None)

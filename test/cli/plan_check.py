@@ -233,9 +233,10 @@ def check_kept_layouts():
 
 def check_auto():
     program = FOLDER / "auto"
-    status, _, err = harness.weft("compile", MLP, "--auto", "--machine", machine(2), "-o", program)
+    status, _, err = harness.weft("compile", MLP, "--auto", "--machine", machine(2), "-o", program, "--page", FOLDER / "auto.html")
     if harness.check("auto/compiles", status == 0 and "of the best" in err, f"exit {status}: {err[-400:]}"):
         status, out, _ = harness.run([program, "--info"])
+        Page("auto/page", FOLDER / "auto.html").check_table(err)
         harness.check("auto/for the ranks of the machine", status == 0 and json.loads(out)["ranks"] == 2, out[:300])
     for name, flags in {"no machine": ("--auto",), "level alone": ("--level", "pipeline")}.items():
         status, _, err = harness.weft("compile", MLP, "-o", program, *flags)

@@ -190,6 +190,7 @@ std::vector<std::string> Declarations::weights(const Program& program) const {
   std::vector<std::string> lines = names_.layer_lines;
   const Weight* last = nullptr;
   std::string last_name;
+  bool last_has_layers = false;
   for (size_t w = 0; w < plan_.weights.size(); ++w) {
     const Weight& weight = plan_.weights[w];
     const auto layers = names_.layer_weights.find(static_cast<uint32_t>(w));
@@ -202,13 +203,13 @@ std::vector<std::string> Declarations::weights(const Program& program) const {
       const int64_t end = image_place(plan_, program, *last) + round_up_to(last->bytes, kBufferAlign);
       if (end == offset && last->segment == weight.segment)
         at = last_name + ".end()";
-      else if (round_up_to(end, kSegmentPage) == offset && last->segment != weight.segment)
+      else if (round_up_to(end, kSegmentPage) == offset && last->segment != weight.segment && !last_has_layers)
         at = "weft::next_segment(" + last_name + ")";
     }
     const Dims dims = buffer_dims(weight.type, plan_.places[weight.place.index].mesh);
     const std::string count = elements == element_count(dims) ? count_text(dims) : std::to_string(elements);
     const bool has_layers = layers != names_.layer_weights.end();
-    last = &weight, last_name = has_layers ? layers->second.name : names_.weights[w];
+    last = &weight, last_name = has_layers ? layers->second.name : names_.weights[w], last_has_layers = has_layers;
     lines.push_back(std::string("constexpr weft::") + (has_layers ? "LayerWeights<" : "Weight<") +
                     memory_type(weight.type.dtype) + "> " + last_name + "{" + at + ", " + count +
                     (has_layers ? ", " + layers->second.layers : "") + "};");

@@ -345,7 +345,7 @@ Statements ContractionWriter::batch_call(const Shape& s, const std::string& func
 Statements ContractionWriter::short_batch_call(const Shape& s, const std::string& second) {
   context_.need_header("short_product.h");
   fetches_ahead_ = false;
-  const std::string columns = context_.extents(root_).back().is_number() ? s.n_text : "0";
+  const std::string columns = s.n_text == std::to_string(s.n) ? s.n_text : "0";  // of a ragged slice: known at run time
   return batch_call_of(s, std::string("contract_short_batch<") + type() + ", " + columns + ">", second);
 }
 

@@ -22,11 +22,13 @@ std::string signature(const Graph& graph, const Op& op, const KeptLayouts* kept)
   return text;
 }
 
-/// Numbers that count: 0 1 2 3, or 4 5 6.
+/// Numbers that count: 0 1 2 3, or 4 5 6, or 1 3 5 where every second layer has the op.
 bool count_up(const std::vector<std::pair<int64_t, OpId>>& numbered) {
   if (numbered.size() < 2) return false;
+  const int64_t step = numbered[1].first - numbered[0].first;
+  if (step != 1 && numbered.size() == 2) return false;
   for (size_t i = 1; i < numbered.size(); ++i)
-    if (numbered[i].first != numbered[i - 1].first + 1) return false;
+    if (step == 0 || numbered[i].first != numbered[i - 1].first + step) return false;
   return true;
 }
 

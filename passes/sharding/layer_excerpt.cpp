@@ -47,7 +47,8 @@ class ExcerptMaker {
     if (!is_left_out_anywhere() || !classes_are_whole()) return {};
     for (const OpId id : whole_.order())
       if (!is_left_out(id) && !add(id)) return {};
-    if (!take_outputs()) return {};
+    const bool is_much_smaller = made_.graph.op_count() < whole_.op_count() * 3 / 4;
+    if (!is_much_smaller || !take_outputs()) return {};
     return std::move(made_);
   }
 

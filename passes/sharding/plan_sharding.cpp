@@ -51,7 +51,7 @@ void measure(const Module& module, const Graph& graph, const Machine& machine, c
 /// Layouts of least cost, and what no layouts take less than.
 struct Solved {
   ChosenLayouts layouts;
-  double bound = 0;
+  double seconds = 0, bound = 0;
   SearchSize size;
 };
 
@@ -110,17 +110,19 @@ class Planner {
   }
 
   /// The same op of all layers is one choice, unless layers that differ are faster by more than a little: of plans that
-  /// take the same the one with few lines is better.
+  /// take the same the one with few lines is better. Many lines of many ops take long to try, and have to gain more.
   std::optional<ShardingPlan> plan(SolvedMesh solved) {
-    constexpr double kMuch = 0.99;
+    constexpr size_t kManyOps = 1000;
+    const double much = module_.graph.op_count() > kManyOps ? 0.95 : 0.99;
     const Watch watch;
     SearchSize size = solved.size();
     take(solved.mesh);
     const double bound = solved.bound();
     std::optional<ShardingPlan> best, each;
     if (solved.folded) best = with_entries(std::move(*solved.folded), false);
-    if (solved.each && (!best || bound < kMuch * best->seconds)) each = with_entries(std::move(*solved.each), true);
-    if (each && (!best || each->seconds < kMuch * best->seconds)) best = std::move(each);
+    if (solved.each && (!best || solved.each->seconds < much * best->seconds))
+      each = with_entries(std::move(*solved.each), true);
+    if (each && (!best || each->seconds < much * best->seconds)) best = std::move(each);
     size.seconds += watch.seconds();
     if (best) best->bound = bound, best->search = std::move(size);
     return best;
@@ -186,8 +188,9 @@ class Planner {
     effort.search.work = limits_.work, effort.search.gap = kNearlyBest;
     const PartitionSolution solution = solve_partition(problem.problem(), effort);
     if (solution.choices.empty()) return {};
-    return Solved{problem.chosen(solution.choices),
-                  static_cast<double>(solution.lower_bound) * problem.unit() / kPicoseconds, problem.size(solution)};
+    const double unit = problem.unit() / kPicoseconds;
+    return Solved{problem.chosen(solution.choices), static_cast<double>(solution.cost) * unit,
+                  static_cast<double>(solution.lower_bound) * unit, problem.size(solution)};
   }
 
   /// The problem knows memory at one time, and not what collectives hold: a plan that takes more than there is is made

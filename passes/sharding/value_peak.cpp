@@ -1,6 +1,7 @@
 #include "passes/sharding/value_peak.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ir/op_def.h"
 #include "passes/cost/cost_model.h"
@@ -27,7 +28,18 @@ bool is_dropped(const Graph& graph, ValueId value) {
   return graph.producer_op(value).kind == OpKind::Constant && graph.value(value).uses.empty();
 }
 
-std::vector<Lifetime> lives_of(const Graph& graph) {
+/// By value: the state that it becomes, in whose memory a pointwise op writes it.
+std::map<ValueId, ValueId> updated_states(const Module& module, const Graph& graph) {
+  std::map<ValueId, ValueId> states;
+  for (const State& state : module.states)
+    for (const Graph::Output& output : graph.outputs())
+      if (output.name == state.output && category(graph.producer_op(output.value)) == Category::Pointwise)
+        states[output.value] = graph.find_value(state.input);
+  return states;
+}
+
+std::vector<Lifetime> lives_of(const Module& module, const Graph& graph) {
+  const std::map<ValueId, ValueId> states = updated_states(module, graph);
   const std::vector<OpId> order = graph.order();
   const int end = static_cast<int>(order.size());
   std::vector<int> position(graph.op_capacity(), 0);
@@ -40,6 +52,8 @@ std::vector<Lifetime> lives_of(const Graph& graph) {
       const Category kind = category(graph.op(id));
       const bool is_source = kind == Category::Source;
       if (kind == Category::View && graph.op(id).inputs[0]) owner[v.index] = owner[graph.op(id).inputs[0].index];
+      if (const auto state = states.find(v); state != states.end() && state->second)
+        owner[v.index] = owner[state->second.index];
       if (owner[v.index] < 0) {
         owner[v.index] = static_cast<int>(lives.size());
         lives.push_back({v, is_source ? 0 : position[id.index], is_source ? end : position[id.index]});
@@ -61,7 +75,7 @@ std::vector<int> far_ops(const Graph& graph, const LayerCopies& copies) {
 }  // namespace
 
 ValuePeak value_peak(const Module& module, const Graph& graph, const LayerCopies& copies) {
-  const std::vector<Lifetime> lives = lives_of(graph);
+  const std::vector<Lifetime> lives = lives_of(module, graph);
   const std::vector<int> far = far_ops(graph, copies);
   const auto times = [&](const Lifetime& life) {
     const auto first = static_cast<size_t>(life.first), last = static_cast<size_t>(life.last);

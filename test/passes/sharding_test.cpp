@@ -129,3 +129,19 @@ m (float[4, 8] x) => (float[4, 8] y)
   CHECK(classes.of(graph.find_op("l.0.w")) == classes.of(graph.find_op("l.1.w")));
   CHECK(classes.of(graph.find_op("head")) != classes.of(graph.find_op("l.1.fc")));
 }
+
+TEST_CASE("an op that every second layer has is one class, others of one pattern are none") {
+  const auto made = at_layouts(R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[4, 8] x) => (float[4, 8] y) {
+  ["l.1.f"] a = Sin(x) ["l.3.f"] b = Sin(a) ["l.5.f"] c = Sin(b)
+  ["l.0.g"] d = Exp(c) ["l.1.g"] e = Exp(d) ["l.5.g"] y = Exp(e)
+})",
+                               "tp: 2");
+  const Graph& graph = made->module->graph;
+  const LayerClasses classes(graph);
+  CHECK(classes.of(graph.find_op("l.1.f")) == classes.of(graph.find_op("l.5.f")));
+  CHECK(classes.class_of(graph.find_op("l.3.f")).pattern == "l.{l}.f");
+  CHECK(classes.layer_of(graph, graph.find_op("l.3.f")) == 3);
+  CHECK(classes.of(graph.find_op("l.0.g")) != classes.of(graph.find_op("l.1.g")));
+  CHECK_FALSE(classes.layer_of(graph, graph.find_op("l.0.g")));
+}

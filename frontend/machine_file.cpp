@@ -98,17 +98,15 @@ void MachineReader::rank(Node node) {
   const auto rate = [&](const char* name, double& into) {
     return YamlValues::Key{name, [&, name](Node n) { into = quantity(n, name, Quantity::Operations); }, true};
   };
-  values_.keys(
-      node, "rank",
-      {rate("f32", c.f32),
-       rate("f64", c.f64),
-       rate("f16", c.f16),
-       {"memory", [&](Node n) { c.memory = quantity(n, "memory", Quantity::ByteRate); }, true},
-       {"capacity", [&](Node n) { machine_.memory = static_cast<int64_t>(quantity(n, "capacity", Quantity::Bytes)); },
-        true},
-       {"step", [&](Node n) { c.step = quantity(n, "step", Quantity::Seconds, true); }, true},
-       {"function", [&](Node n) { c.function = values_.number(n, "function", 1, 1e6).value_or(1); }, true},
-       {"chunked", [&](Node n) { c.chunked = values_.number(n, "chunked", 1e-3, 1).value_or(1); }}});
+  values_.keys(node, "rank",
+               {rate("f32", c.f32),
+                rate("f64", c.f64),
+                rate("f16", c.f16),
+                {"memory", [&](Node n) { c.memory = quantity(n, "memory", Quantity::ByteRate); }, true},
+                {"capacity", [&](Node n) { machine_.memory = values_.bytes(n, "capacity").value_or(1); }, true},
+                {"step", [&](Node n) { c.step = quantity(n, "step", Quantity::Seconds, true); }, true},
+                {"function", [&](Node n) { c.function = values_.number(n, "function", 1, 1e6).value_or(1); }, true},
+                {"chunked", [&](Node n) { c.chunked = values_.number(n, "chunked", 1e-3, 1).value_or(1); }}});
 }
 
 void MachineReader::calibration(Node node, const std::string& what, Calibration& factors) {
@@ -144,8 +142,8 @@ void MachineReader::points(Node node, TimeCurve& curve) {
       diags().error("machine-point", pair.loc, "a point of a curve is a size and a time, such as [64KiB, 20us]");
       continue;
     }
-    const TimeCurve::Point point = {quantity(pair.items[0], "the size", Quantity::Bytes, true),
-                                    quantity(pair.items[1], "the time", Quantity::Seconds)};
+    const int64_t size = values_.bytes(pair.items[0], "the size", 0).value_or(1);
+    const TimeCurve::Point point = {static_cast<double>(size), quantity(pair.items[1], "the time", Quantity::Seconds)};
     if (!curve.points.empty() && point.bytes <= curve.points.back().bytes)
       diags().error("machine-curve-order", pair.loc, "sizes of a curve ascend: this one is not above the one before");
     curve.points.push_back(point);

@@ -88,14 +88,18 @@ std::optional<std::vector<int64_t>> YamlValues::integers(const YamlNode& node, c
   return {};
 }
 
-std::optional<int64_t> YamlValues::bytes(const YamlNode& node, const std::string& what) {
+/// True for a whole number that a unit was multiplied with: 1.001 times 10^9 is 1000999999.9999999 in floating point.
+static bool is_whole(double number) { return std::abs(number - std::round(number)) <= number * 0x1p-51; }
+
+std::optional<int64_t> YamlValues::bytes(const YamlNode& node, const std::string& what, int64_t least) {
   const std::optional<std::string> text = word(node, what);
   if (!text) return {};
-  constexpr double kMost = 0x1p60;
+  constexpr int64_t kMost = int64_t{1} << 60;
   const std::optional<double> bytes = parse_quantity(*text, Quantity::Bytes);
-  if (bytes && *bytes >= 1 && *bytes <= kMost && *bytes == std::floor(*bytes)) return static_cast<int64_t>(*bytes);
-  diags_.error("schedule-bytes", node.loc, "{} must be {}, not '{}'", what, example_of(Quantity::Bytes),
-               printable(*text));
+  if (bytes && *bytes <= static_cast<double>(kMost) && is_whole(*bytes) && std::llround(*bytes) >= least)
+    return std::llround(*bytes);
+  diags_.error("schedule-bytes", node.loc, "{} must be {}{}, not '{}'", what, example_of(Quantity::Bytes),
+               bytes ? format(", a whole number of bytes from {} to {}", least, kMost) : "", printable(*text));
   return {};
 }
 

@@ -26,8 +26,8 @@ class YamlValues {
   /// One integer or a list of them, at least one.
   std::optional<std::vector<int64_t>> integers(const YamlNode& node, const std::string& what, int64_t least,
                                                int64_t most);
-  /// "70GiB", "1024".
-  std::optional<int64_t> bytes(const YamlNode& node, const std::string& what);
+  /// "70GiB", "1024": a whole number of bytes, `least` or more.
+  std::optional<int64_t> bytes(const YamlNode& node, const std::string& what, int64_t least = 1);
 
   /// The entries of a mapping whose keys are known: each gets its turn by name; unknown keys are reported.
   struct Key {

@@ -106,6 +106,11 @@ TEST_CASE("wrong machine files, with their positions") {
   CHECK(with("34TOP/s", "34GB/s") == "machine-quantity 5:27");
   CHECK(with("370GB/s", "0GB/s") == "machine-quantity 8:53");
   CHECK(with("370GB/s", "-3GB/s") == "machine-quantity 8:53");
+  CHECK(with("80GB", "0.5B") == "schedule-bytes 5:76");
+  CHECK(with("80GB", "0") == "schedule-bytes 5:76");
+  CHECK(with("80GB", "99999999999999999999") == "schedule-bytes 5:76");
+  CHECK(with("80GB", "80 bananas") == "schedule-bytes 5:76");
+  CHECK(with("80GB", "1.001GB") == "");
   CHECK(with("[sm_90]", "[]") == "machine-archs 3:8");
   CHECK(with("sm_90", "sm_12") == "machine-arch 3:9");
   CHECK(with("ranks: 16\n", "ranks: 32\n") == "machine-size 4:8");
@@ -122,6 +127,7 @@ TEST_CASE("wrong machine files, with their positions") {
   const std::string curve = ", latency: 1us, all-reduce: {2: ";
   CHECK(machine_fault(host_with(curve + "[]}")).starts_with("machine-curve 7:"));
   CHECK(machine_fault(host_with(curve + "[[4B]]}")).starts_with("machine-point 7:"));
+  CHECK(machine_fault(host_with(curve + "[[0.5B, 1us]]}")).starts_with("schedule-bytes 7:"));
   CHECK(machine_fault(host_with(curve + "[[4B, 1us], [4B, 2us]]}")).starts_with("machine-curve-order 7:"));
   CHECK(machine_fault("machine: h\ntarget: host\narchs: [x86-64-v9]\nranks: 1\n" + kMachineRank + "network: []\n") ==
         "machine-host-arch 3:9");

@@ -222,6 +222,8 @@ TEST_CASE("each mistake of a value") {
   CHECK(id("view: local") == "schedule-word");
   CHECK(id("annotations: \"\"") == "schedule-empty");
   CHECK(id("memory: {limit: 70 bananas}") == "schedule-bytes");
+  CHECK(id("memory: {limit: 1.5B}") == "schedule-bytes");
+  CHECK(id("memory: {limit: 0}") == "schedule-bytes");
   CHECK(id("generate: {tokens: a, logits: b}") == "missing-key");
   CHECK(id("generate: {tokens: a, logits: b, max_new: 0}") == "schedule-range");
   CHECK(id("generate: {tokens: a, logits: b, max_new: 1, top_p: much}") == "schedule-number");

@@ -21,12 +21,12 @@ struct GzClose {
 };
 
 /// The text, whether it is compressed or not; nothing where it ends early or cannot be read.
-std::optional<std::string> read_compressed(const std::string& path, size_t most = SIZE_MAX) {
+std::optional<std::string> read_compressed(const std::string& path) {
   const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
   if (!file) return {};
   std::string text;
   constexpr size_t kPart = 1 << 20;
-  while (text.size() < most) {
+  for (;;) {
     const size_t size = text.size();
     text.resize(size + kPart);
     const int count = gzread(file.get(), text.data() + size, kPart);
@@ -34,15 +34,15 @@ std::optional<std::string> read_compressed(const std::string& path, size_t most 
     int error = Z_OK;
     gzerror(file.get(), &error);
     if (count < 0 || error == Z_BUF_ERROR) return {};
-    if (count == 0) break;
+    if (count == 0) return text;
   }
-  return text;
 }
 
 /// A list of lists of numbers, and where each begins.
 struct Rows {
   std::vector<std::vector<int64_t>> rows;
   std::vector<size_t> at;
+  size_t begin = 0;
   bool is_given = false;
 };
 
@@ -92,7 +92,8 @@ class ContestReader final : public nlohmann::json_sax<nlohmann::json> {
     return refuse(format("'{}' is an object", keys_.back()));
   }
 
-  bool number(int64_t value) {
+  /// A number, or the largest in place of one that is larger: as a cost it forbids, as a limit it would be another one.
+  bool number(int64_t value, bool is_cut = false) {
     if (rows_ && depth_ == 2) {
       if (value < 0) return refuse(format("{} is below 0", value));
       rows_->rows.back().push_back(value);
@@ -100,6 +101,7 @@ class ContestReader final : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     if (path() != "problem.usage_limit" || value < 0) return unexpected();
+    if (is_cut) return refuse(format("'usage_limit' is over {}", INT64_MAX));
     contents_.limit = value;
     return end_value();
   }
@@ -113,11 +115,11 @@ class ContestReader final : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return unexpected(); }
   bool number_integer(number_integer_t value) override { return number(value); }
   bool number_unsigned(number_unsigned_t value) override {
-    return number(static_cast<int64_t>(std::min<number_unsigned_t>(value, INT64_MAX)));
+    return number(static_cast<int64_t>(std::min<number_unsigned_t>(value, INT64_MAX)), value > INT64_MAX);
   }
   bool number_float(number_float_t value, const string_t& text) override {
     if (std::isfinite(value) && value != std::floor(value)) return refuse(format("{} is no whole number", text));
-    if (std::abs(value) >= 9e18) return number(value > 0 ? INT64_MAX : -1);
+    if (std::abs(value) >= 9e18) return number(value > 0 ? INT64_MAX : -1, true);
     return number(static_cast<int64_t>(value));
   }
   bool string(string_t& value) override {
@@ -156,8 +158,10 @@ class ContestReader final : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override {
     if (depth_ == 0) rows_ = rows_here();
     if (!rows_ || depth_ == 2) return unexpected();
-    if (++depth_ == 2) rows_->rows.emplace_back(), rows_->at.push_back(token());
-    rows_->is_given = true;
+    if (++depth_ == 2)
+      rows_->rows.emplace_back(), rows_->at.push_back(token());
+    else
+      rows_->begin = token(), rows_->is_given = true;
     end_token();
     return true;
   }
@@ -202,6 +206,8 @@ class ContestChecks {
                                                        {"edges.costs", &contents.edge_costs}};
     for (const auto& [name, rows] : all)
       if (!rows->is_given) complain(0, format("'{}' is missing: a list of lists of whole numbers", name));
+    if (contents.node_costs.is_given && contents.node_costs.rows.empty())
+      complain(contents.node_costs.begin, "the problem has no nodes: there is nothing to choose");
     check_count("intervals", contents.intervals, contents.node_costs, "costs of nodes");
     check_count("usages", contents.usages, contents.node_costs, "costs of nodes");
     check_count("costs", contents.edge_costs, contents.edge_nodes, "pairs of nodes");
@@ -218,8 +224,7 @@ class ContestChecks {
  private:
   void check_count(const char* name, const Rows& rows, const Rows& others, const char* what) {
     if (rows.rows.size() == others.rows.size()) return;
-    complain(rows.at.empty() ? 0 : rows.at[0],
-             format("there are {} '{}' for {} {}", rows.rows.size(), name, others.rows.size(), what));
+    complain(rows.begin, format("there are {} '{}' for {} {}", rows.rows.size(), name, others.rows.size(), what));
   }
 
   void add_node(Contents& contents, size_t i, PartitionProblem& problem) {
@@ -267,28 +272,28 @@ class ContestChecks {
   size_t errors_ = 0;
 };
 
-bool is_compressed(const std::string& file) { return file.size() > 3 && file.ends_with(".gz"); }
-
 }  // namespace
 
-bool is_partition_file(const std::string& file) {
-  if (is_compressed(file)) return true;
-  const std::string head = read_compressed(file, 1).value_or("");
-  const size_t open = head.find_first_not_of(" \t\r\n");
-  const size_t key = open == std::string::npos ? open : head.find_first_not_of(" \t\r\n", open + 1);
-  return key != std::string::npos && head[open] == '{' && head.compare(key, 9, "\"problem\"") == 0;
+std::optional<std::string> read_problem_text(const std::string& file, Diags& diags) {
+  std::optional<std::string> text = read_compressed(file);
+  if (!text)
+    diags.error("problem-file", Loc::in_file(file), "the problems cannot be read{}",
+                file.ends_with(".gz") ? ": this is no gzip file, or it ends early" : "");
+  return text;
 }
 
-std::optional<PartitionCase> read_partition_file(const std::string& file, Diags& diags) {
-  const std::optional<std::string> text = read_compressed(file);
-  if (!text) {
-    diags.error("partition-file", Loc::in_file(file), "the problem cannot be read{}",
-                is_compressed(file) ? ": it is no gzip file, or ends early" : "");
-    return {};
-  }
+bool is_partition(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n", kKey = "\"problem\"";
+  const size_t open = text.find_first_not_of(kBlanks);
+  if (open == std::string_view::npos || text[open] != '{') return false;
+  const size_t key = text.find_first_not_of(kBlanks, open + 1);
+  return key != std::string_view::npos && text.substr(key).starts_with(kKey);
+}
+
+std::optional<PartitionCase> read_partition(const std::string& file, const std::string& text, Diags& diags) {
   Contents contents;
-  ContestChecks checks(file, *text, diags);
-  ContestReader reader(*text, contents);
+  ContestChecks checks(file, text, diags);
+  ContestReader reader(text, contents);
   if (!reader.run()) {
     checks.complain(reader.where(), reader.why());
     return {};

@@ -6,7 +6,6 @@
 
 #include "cli/json_events.h"
 #include "cli/json_tree.h"
-#include "cli/process.h"
 #include "passes/pipelining/faults.h"
 
 namespace weftc {
@@ -29,9 +28,12 @@ class ProblemReader {
     std::vector<PipelineCase> cases;
     const JsonNode* const list = root.find("cases");
     if (!list || !list->is(Kind::List)) {
-      complain(root, "an object with a list 'cases' is expected");
+      complain(root,
+               "an object with a list 'cases' is expected (pipelines), or one whose first key is 'problem', with "
+               "'nodes', 'edges' and 'usage_limit' inside of it (a partition)");
       return cases;
     }
+    if (list->items.empty()) complain(*list, "there is no case");
     for (const JsonNode& node : list->items) cases.push_back(read_case(node));
     return cases;
   }
@@ -147,16 +149,12 @@ class ProblemReader {
 
 }  // namespace
 
-std::optional<std::vector<PipelineCase>> read_pipeline_file(const std::string& file, Diags& diags) {
-  const std::optional<std::string> text = read_file(file);
-  if (!text) {
-    diags.error("problem-file", Loc::in_file(file), "the problems cannot be read");
-    return {};
-  }
-  const std::optional<JsonNode> root = read_json_tree(file, *text, diags);
+std::optional<std::vector<PipelineCase>> read_pipelines(const std::string& file, const std::string& text,
+                                                        Diags& diags) {
+  const std::optional<JsonNode> root = read_json_tree(file, text, diags);
   if (!root) return {};
   const int errors = diags.errors();
-  std::vector<PipelineCase> cases = ProblemReader(file, *text, diags).read(*root);
+  std::vector<PipelineCase> cases = ProblemReader(file, text, diags).read(*root);
   if (diags.errors() > errors) return {};
   return cases;
 }

@@ -16,9 +16,9 @@ struct PipelineCase {
   std::vector<Loc> block_locs;
 };
 
-/// The cases of a file; nothing after reporting. Their numbers are within bounds; what is wrong with a problem as a
-/// whole is `report_faults`.
-std::optional<std::vector<PipelineCase>> read_pipeline_file(const std::string& file, Diags& diags);
+/// The cases of a file's text; nothing after reporting. Their numbers are within bounds; what is wrong with a problem
+/// as a whole is `report_faults`.
+std::optional<std::vector<PipelineCase>> read_pipelines(const std::string& file, const std::string& text, Diags& diags);
 
 /// Reports why a case has no schedule.
 void report_faults(const PipelineCase& problem, Diags& diags);

@@ -20,6 +20,8 @@ namespace weftc {
 
 namespace {
 
+using Moment = std::chrono::steady_clock::time_point;
+
 struct Solution {
   std::string name;
   PeriodicSchedule schedule;
@@ -169,13 +171,18 @@ void print(const PartitionCase& one, const PartitionSolution& solution, double s
   std::printf("%s", table_text(rows).c_str());
 }
 
-int solve_partition_file(const Options& options) {
+int run_partition(const Options& options, const std::string& text, Moment begin) {
   Diags diags;
-  const auto begin = std::chrono::steady_clock::now();
+  if (!options.cases.empty()) {
+    diags.error("partition-case", Loc::in_file(options.problems),
+                "--case chooses among pipelines, and this is a partition problem");
+    finish(diags);
+    return kUsage;
+  }
   const auto seconds_since_begin = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  const std::optional<PartitionCase> one = read_partition_file(options.problems, diags);
+  const std::optional<PartitionCase> one = read_partition(options.problems, text, diags);
   if (!one) return finish(diags);
   const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const PartitionSolution solution = solve_partition(
@@ -193,9 +200,12 @@ int solve_partition_file(const Options& options) {
 }  // namespace
 
 int run_solve(const Options& options) {
-  if (is_partition_file(options.problems)) return solve_partition_file(options);
+  const Moment begin = std::chrono::steady_clock::now();
   Diags diags;
-  std::optional<std::vector<PipelineCase>> all = read_pipeline_file(options.problems, diags);
+  const std::optional<std::string> text = read_problem_text(options.problems, diags);
+  if (text && is_partition(*text)) return run_partition(options, *text, begin);
+  std::optional<std::vector<PipelineCase>> all;
+  if (text) all = read_pipelines(options.problems, *text, diags);
   if (!all) return finish(diags);
   const std::vector<PipelineCase> cases = chosen(std::move(*all), options, diags);
   for (const PipelineCase& one : cases) report_faults(one, diags);

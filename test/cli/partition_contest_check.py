@@ -101,14 +101,21 @@ def check_input():
     expect("good", text, 0, answer, flags=["--json"])
     expect("table", text, 0, "proved optimal", "two")
     expect("compressed", compressed, 0, answer, file="problem.json.gz", flags=["--json"])
-    expect("truncated", compressed[:-20], 1, "problem.json.gz: error: the problem cannot be read", "ends early [partition-file]",
+    expect("truncated", compressed[:-20], 1, "problem.json.gz: error: the problems cannot be read", "ends early [problem-file]",
            file="problem.json.gz")
-    expect("not compressed", b"\x1f\x8b nothing", 1, "[partition-file]", file="problem.json.gz")
+    expect("not compressed", b"\x1f\x8b nothing", 1, "[problem-file]", file="problem.json.gz")
     expect("cut text", text[:-5], 1, "problem.json:", "[partition-form]")
     expect("no seconds", text, 2, "--seconds", flags=["--seconds", "0"])
     expect("unknown key", changed(lambda p: p.update(usage_limits=1)), 1, "there is no key 'usage_limits' here, did you mean 'usage_limit'?")
     expect("key beside", json.dumps({**GOOD, "cases": []}), 1, "there is no key 'cases' here", "problem.json:1:")
     expect("no limit", changed(lambda p: p.pop("usage_limit")), 1, "'usage_limit' is missing")
+    expect("limit over all numbers", changed(lambda p: p.update(usage_limit=2**64)), 1, "'usage_limit' is over 9223372036854775807 [partition-form]", "problem.json:")
+    expect("limit just over", changed(lambda p: p.update(usage_limit=2**63)), 1, "'usage_limit' is over 9223372036854775807")
+    expect("largest limit", changed(lambda p: p.update(usage_limit=2**63 - 1)), 0, "proved optimal")
+    expect("no nodes", changed(lambda p: p.update(nodes={"intervals": [], "costs": [], "usages": []}, edges={"nodes": [], "costs": []})), 1,
+           "the problem has no nodes: there is nothing to choose [partition-form]", "problem.json:6:")
+    expect("a case", text, 2, "--case chooses among pipelines, and this is a partition problem [partition-case]", flags=["--case", "two"])
+    expect("no outer object", json.dumps(GOOD["problem"]), 1, "or one whose first key is 'problem'", "[problem-form]")
     expect("no edges", changed(lambda p: p.pop("edges")), 1, "'edges.nodes' is missing", "'edges.costs' is missing")
     expect("twice", text.replace('"name": "two"', '"name": "two", "name": "two"'), 1, "'name' is given twice [partition-form]")
     expect("text", changed(lambda p: p["nodes"].update(costs="1")), 1, "'costs' is a list of lists of whole numbers")
@@ -129,7 +136,7 @@ def check_input():
     expect("no memory", changed(lambda p: p.update(usage_limit=11)), 1, "keeps the limit of usage", "[partition-impossible]")
     expect("no pair", changed(lambda p: p["edges"].update(costs=[[10**15] * 4])), 1, "[partition-impossible]")
     status, _, err = harness.weft("solve", FOLDER / "absent.json.gz")
-    harness.check("input/no file", status == 1 and "[partition-file]" in err, err[-200:])
+    harness.check("input/no file", status == 1 and "[problem-file]" in err, err[-200:])
 
 
 harness.need_weft()

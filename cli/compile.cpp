@@ -41,10 +41,10 @@ bool check_target(const Options& options, Diags& diags) {
 std::optional<Schedule> read_schedule_file(const Options& options, Diags& diags) {
   if (options.schedules.empty()) return Schedule{};
   const std::string& path = options.schedules.front();
-  const auto piped = options.piped_schedules.find(path);
-  std::optional<Schedule> schedule = piped == options.piped_schedules.end()
+  const auto given = options.schedule_texts.find(path);
+  std::optional<Schedule> schedule = given == options.schedule_texts.end()
                                          ? read_schedule(path, diags)
-                                         : read_schedule_text(path, piped->second, diags);
+                                         : read_schedule_text(path, given->second, diags);
   return schedule;
 }
 

@@ -8,7 +8,6 @@
 
 #include "cli/tune/budget.h"
 #include "frontend/machine_file.h"
-#include "frontend/mapped_file.h"
 #include "frontend/schedule_reader.h"
 #include "passes/cost/cost_model.h"
 #include "passes/pass.h"
@@ -104,10 +103,8 @@ void check_cuda_arch(const std::string& arch) {
     throw CLI::ValidationError(format("--arch {}: sm_80, sm_90, sm_100 or the like is expected", arch));
 }
 
-/// True if a plan is for a machine of GPUs. Its own reader reports what is wrong with the file; a pipe is read once.
+/// True if a plan is for a machine of GPUs. Its own reader reports what is wrong with the file.
 bool is_machine_of_gpus(const std::string& file) {
-  std::error_code failed;
-  if (!std::filesystem::is_regular_file(file, failed)) return false;
   Diags unreported;
   const std::optional<Machine> machine = read_machine(file, unreported);
   return machine && machine->is_device;
@@ -377,16 +374,6 @@ std::pair<std::string, double> parse_ceiling(const std::string& text) {
   return {name, value};
 }
 
-/// A pipe is read here, once, since verbs may read a schedule several times.
-void read_piped_schedules(Options& options) {
-  for (const std::string& path : options.schedules) {
-    std::error_code error;
-    if (!std::filesystem::is_fifo(path, error) || options.piped_schedules.contains(path)) continue;
-    const MappedFile file = map_file(path);
-    options.piped_schedules[path] = {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()};
-  }
-}
-
 void check_profile_flags(const Options& options) {
   if (options.model.empty() == !options.measures_machine)
     throw CLI::ValidationError("profile measures either a MODEL or, with --machine, this machine");
@@ -404,7 +391,6 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   parse_each(given.sequences, options.elements, parse_sequence_option);
   parse_each(given.optionals, options.elements, parse_optional_option);
   parse_each(given.mesh, options.mesh, parse_mesh_option);
-  read_piped_schedules(options);
   for (const std::string& text : given.ceilings) options.ceilings.push_back(parse_ceiling(text));
   if (!options.mesh.empty() && options.schedules.empty())
     throw CLI::ValidationError("--mesh changes a schedule's mesh: it needs --schedule");
@@ -458,7 +444,7 @@ static bool is_known_verb(const std::string& word, const Verb* verbs, size_t cou
 
 Options with_schedule(Options options, std::string text) {
   if (options.schedules.empty()) options.schedules = {"plan.yaml"};
-  options.piped_schedules[options.schedules.front()] = std::move(text);
+  options.schedule_texts[options.schedules.front()] = std::move(text);
   return options;
 }
 

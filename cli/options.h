@@ -17,9 +17,9 @@ enum ExitCode : int { kUsage = 2, kToolchain = 4, kMismatch = 5, kEnvironment = 
 struct Options {
   // What to compile.
   std::string model;
-  std::vector<std::string> schedules;                  // verify takes several, the other verbs one at most
-  std::map<std::string, std::string> piped_schedules;  // the text of those that can be read once only
-  std::vector<MeshAxis> mesh;                          // sizes that replace the schedule's
+  std::vector<std::string> schedules;                 // verify takes several, the other verbs one at most
+  std::map<std::string, std::string> schedule_texts;  // of those whose text is not that of a file (with_schedule)
+  std::vector<MeshAxis> mesh;                         // sizes that replace the schedule's
   std::vector<DimRequest> dims;
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;

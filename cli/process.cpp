@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "cli/options.h"
+#include "frontend/mapped_file.h"
 #include "ir/base/text.h"
 
 namespace weftc {
@@ -66,6 +68,12 @@ bool collect(const Pipe& out, const Pipe& err, Finished& finished, double second
 }  // namespace
 
 std::optional<std::string> read_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_fifo(path, error)) {
+    const MappedFile pipe = map_file(path);
+    if (!pipe.error.empty()) return {};
+    return std::string(reinterpret_cast<const char*>(pipe.bytes.data()), pipe.bytes.size());
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) return {};
   std::ostringstream text;

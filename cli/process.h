@@ -11,7 +11,7 @@ namespace weftc {
 
 struct Options;
 
-/// The file's text; nothing if it cannot be read.
+/// The file's text, of a pipe as often as it is asked for; nothing if it cannot be read.
 std::optional<std::string> read_file(const std::string& path);
 
 struct Finished {

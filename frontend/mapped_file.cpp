@@ -13,7 +13,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 
@@ -34,8 +36,8 @@ struct Mapping {
 };
 }  // namespace
 
-/// All that comes through a pipe, read into memory of its own. The descriptor does not block: a named pipe to which
-/// nobody writes is empty.
+/// All that comes through a pipe, read into memory of its own. Where the descriptor does not block, a named pipe to
+/// which nobody writes is empty.
 static MappedFile read_pipe(int descriptor) {
   auto bytes = std::make_unique<std::string>();
   char block[65536];
@@ -86,10 +88,30 @@ MappedFile map_descriptor(int descriptor) {
   return file;
 }
 
-// O_NONBLOCK: a named pipe to which nobody writes must not block the compiler.
+/// What the user's pipe gives, as soon as somebody writes to it. It gives that once, and a verb may need a file several
+/// times: who asks for the path again gets the same bytes.
+static MappedFile read_pipe_once(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, MappedFile> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto found = known.find(path);
+  if (found == known.end()) {
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return failed(std::strerror(errno));
+    found = known.emplace(path, map_descriptor(descriptor)).first;
+  }
+  MappedFile file;
+  file.bytes = found->second.bytes;
+  file.error = found->second.error;
+  return file;
+}
+
+// O_NONBLOCK: what is no regular file, such as a named pipe beneath a model, must not block the compiler.
 static constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 MappedFile map_file(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) return read_pipe_once(path);
   const int descriptor = open(path.c_str(), kOpenFlags);
   if (descriptor < 0) return failed(std::strerror(errno));
   return map_descriptor(descriptor);

@@ -13,7 +13,8 @@ struct MappedFile {
   std::string error;  // why there is none: "no such file or directory"
 };
 
-/// Maps a regular file; reads a pipe to its end. On failure `error` says why.
+/// Maps a regular file; reads a pipe to its end, which waits for its writer, and keeps what it gave until the program
+/// ends. On failure `error` says why.
 MappedFile map_file(const std::string& path);
 /// The same of an open descriptor, which it closes.
 MappedFile map_descriptor(int descriptor);

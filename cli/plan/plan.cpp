@@ -27,8 +27,8 @@ constexpr size_t kMostLayouts = 3;
 /// "weft: 1", or the text of the schedule that is kept.
 std::optional<std::string> kept_text(const Options& options, Diags& diags) {
   if (options.schedules.empty()) return "weft: 1\n";
-  const auto piped = options.piped_schedules.find(options.schedules.front());
-  if (piped != options.piped_schedules.end()) return piped->second;
+  const auto given = options.schedule_texts.find(options.schedules.front());
+  if (given != options.schedule_texts.end()) return given->second;
   std::optional<std::string> text = read_file(options.schedules.front());
   if (!text)
     diags.error("plan-kept-unreadable", Loc::in_file(options.schedules.front()), "the schedule cannot be read");

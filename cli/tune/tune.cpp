@@ -96,8 +96,8 @@ class Tuner {
 /// The schedule's text; reports where nothing can be added to it, else all candidates would fail in turn.
 bool Tuner::read(Diags& diags) {
   const std::string& path = options_.schedules.front();
-  const auto piped = options_.piped_schedules.find(path);
-  base_ = piped == options_.piped_schedules.end() ? read_file(path).value_or("") : piped->second;
+  const auto given = options_.schedule_texts.find(path);
+  base_ = given == options_.schedule_texts.end() ? read_file(path).value_or("") : given->second;
   return text_with({{{FuseStep{{}, "any"}, {}}}, {{"any", "rows", {}, {}, {}, {}}}, {}}, diags).has_value();
 }
 

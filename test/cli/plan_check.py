@@ -2,8 +2,10 @@
 """`weft plan`: schedules from nothing are read, kept in part, compiled, and compute what one rank computes."""
 
 import json
+import os
 import re
 import resource
+import subprocess
 import sys
 
 import xml.etree.ElementTree
@@ -299,6 +301,19 @@ def refused(name, code, *says, kept="weft: 1\n", flags=()):
     harness.check(f"refused/{name}", status == code and all(text in err for text in says), f"exit {status}: {err[-400:]}")
 
 
+def check_pipes():
+    """A machine, a schedule and a model that can be read only once, two of them from writers that come late."""
+    kept, model = FOLDER / "kept.pipe", FOLDER / "pipe.onnxtxt"
+    for pipe in (kept, model):
+        os.mkfifo(pipe)
+    writers = [subprocess.Popen(["/bin/sh", "-c", f"sleep 0.3; exec {command}"]) for command in (f"echo 'weft: 1 # kept' > {kept}", f"cat {MLP} > {model}")]
+    status, out, err = harness.weft("plan", model, "--machine", "/dev/stdin", "--keep", kept, "--level", "transforms", input=machine(4).read_text())
+    harness.check("pipes", status == 0 and "weft: 1 # kept" in out and "mesh: {" in out, f"exit {status}: {(out + err)[-400:]}")
+    for writer in writers:
+        writer.kill()  # one that nobody read from
+        writer.wait()
+
+
 def check_refusals():
     on = ("--machine", machine(4))
     refused("ranks", 1, "a plan for 5 ranks: the machine has 4 [plan-ranks]", flags=(*on, "--ranks", "5"))
@@ -316,6 +331,8 @@ def check_refusals():
     status, _, err = harness.weft("plan", MLP, "--keep", FOLDER / "absent.yaml", *on)
     harness.check("refused/no such file", status == 1 and "[plan-kept-unreadable]" in err, f"exit {status}: {err[-300:]}")
     refused("two schedules", 2, flags=(*on, "--train", FOLDER / "kept.yaml"))
+    refused("size of no whole byte", 1, "capacity must be a size", "[schedule-bytes]", flags=("--machine", machine(4, "0.5B")))
+    refused("size over all numbers", 1, "a whole number of bytes from 1 to", "[schedule-bytes]", flags=("--machine", machine(4, "9" * 20)))
     refused("unknown dim", 1, "[unknown-dim]", kept="weft: 1\ndims: {nothing: 2}\n", flags=on)
 
 
@@ -335,4 +352,5 @@ if __name__ == "__main__":
     if harness.FULL:
         check_many_nodes()
         check_samples()
+    check_pipes()
     check_refusals()

@@ -62,7 +62,7 @@ Options options_of(std::string_view bytes) {
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return options;
   if (metadata(model, kTargetKey) == "cuda") options.target = cuda_target({"sm_90"});
   const std::string schedule = metadata(model, kScheduleKey);
-  if (!schedule.empty()) options.schedules = {"s.yaml"}, options.piped_schedules = {{"s.yaml", schedule}};
+  if (!schedule.empty()) options.schedules = {"s.yaml"}, options.schedule_texts = {{"s.yaml", schedule}};
   for (const std::string& flag : split(metadata(model, kDimsKey), ' ')) {
     Diags ignored;
     if (std::optional<DimRequest> dim = parse_dim_option(flag, ignored)) options.dims.push_back(*dim);

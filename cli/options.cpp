@@ -374,6 +374,33 @@ std::pair<std::string, double> parse_ceiling(const std::string& text) {
   return {name, value};
 }
 
+/// The files that a verb reads, as the command line names them.
+std::vector<std::string> files_read(const Options& options, bool with_schedules) {
+  std::vector<std::string> files = {options.model, options.checkpoint, options.machine, options.profile};
+  for (const BindRequest& bind : options.binds) files.push_back(bind.file);
+  files.insert(files.end(), options.traces.begin(), options.traces.end());
+  files.insert(files.end(), options.logs.begin(), options.logs.end());
+  if (with_schedules) files.insert(files.end(), options.schedules.begin(), options.schedules.end());
+  return files;
+}
+
+/// A usage error where a result would replace what it is made of. Pipes and devices are never replaced.
+void refuse_overwriting(const Verb& verb, const std::string& result, const std::vector<std::string>& files) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(result, error)) return;
+  for (const std::string& file : files)
+    if (std::filesystem::equivalent(result, file, error))
+      throw CLI::ValidationError(format("the result would overwrite '{}', which {} reads", printable(file), verb.name));
+}
+
+/// `plan` and `tune` write back all of a schedule, so that it can be written in place.
+void check_results(const Verb& verb, const Options& options) {
+  const bool is_in_place = (verb.flags & (Verb::kPlan | Verb::kTune)) != 0;
+  refuse_overwriting(verb, options.output, files_read(options, !is_in_place));
+  for (const std::string& result : {options.report, options.page})
+    refuse_overwriting(verb, result, files_read(options, true));
+}
+
 void check_profile_flags(const Options& options) {
   if (options.model.empty() == !options.measures_machine)
     throw CLI::ValidationError("profile measures either a MODEL or, with --machine, this machine");
@@ -413,6 +440,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
     options.budget = parse_duration(given.budget).value_or(0);
   }
   if (verb.flags & Verb::kProfile) check_profile_flags(options);
+  check_results(verb, options);
   if ((verb.flags & Verb::kSolve) && options.micro_batches.empty()) options.micro_batches = {16};
   for (const std::string& word : split(given.run_args, ' '))
     if (!word.empty()) options.run_args.push_back(word);

@@ -314,6 +314,19 @@ def check_pipes():
         writer.wait()
 
 
+def check_results():
+    """A plan replaces the schedule that it keeps all of, and nothing else that it reads."""
+    schedule, on = FOLDER / "in_place.yaml", machine(4)
+    schedule.write_text("weft: 1  # of the user\n")
+    status, _, err = harness.weft("plan", MLP, "--machine", on, "--keep", schedule, "-o", schedule)
+    harness.check("in place", status == 0 and re.match(r"weft: 1  # of the user\nmesh: \{", schedule.read_text()), f"exit {status}: {err[-300:]}")
+    before, link = on.read_text(), FOLDER / "link.yaml"
+    link.symlink_to(on)
+    for name in (on, link):
+        status, _, err = harness.weft("plan", MLP, "--machine", on, "-o", name)
+        harness.check(f"over the machine/{name.name}", status == 2 and "would overwrite" in err and on.read_text() == before, f"exit {status}: {err[-300:]}")
+
+
 def check_refusals():
     on = ("--machine", machine(4))
     refused("ranks", 1, "a plan for 5 ranks: the machine has 4 [plan-ranks]", flags=(*on, "--ranks", "5"))
@@ -353,4 +366,5 @@ if __name__ == "__main__":
         check_many_nodes()
         check_samples()
     check_pipes()
+    check_results()
     check_refusals()

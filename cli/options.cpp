@@ -422,7 +422,9 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   if (!options.mesh.empty() && options.schedules.empty())
     throw CLI::ValidationError("--mesh changes a schedule's mesh: it needs --schedule");
   if (!(verb.flags & Verb::kVerify) && options.schedules.size() > 1)
-    throw CLI::ValidationError(format("{} takes one --schedule", verb.name));
+    throw CLI::ValidationError(
+        format("{} takes one {}", verb.name,
+               verb.flags & Verb::kPlan ? "--keep, or --train, which is the same flag" : "--schedule"));
   if (options.tolerance && !(*options.tolerance >= 0))
     throw CLI::ValidationError("--tolerance takes a number that is not negative");
   options.emit_source = given.emit == "source";

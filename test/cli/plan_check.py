@@ -343,7 +343,7 @@ def check_refusals():
     refused("no machine", 2, "--machine")
     status, _, err = harness.weft("plan", MLP, "--keep", FOLDER / "absent.yaml", *on)
     harness.check("refused/no such file", status == 1 and "[plan-kept-unreadable]" in err, f"exit {status}: {err[-300:]}")
-    refused("two schedules", 2, flags=(*on, "--train", FOLDER / "kept.yaml"))
+    refused("two schedules", 2, "plan takes one --keep, or --train", flags=(*on, "--train", FOLDER / "kept.yaml"))
     refused("size of no whole byte", 1, "capacity must be a size", "[schedule-bytes]", flags=("--machine", machine(4, "0.5B")))
     refused("size over all numbers", 1, "a whole number of bytes from 1 to", "[schedule-bytes]", flags=("--machine", machine(4, "9" * 20)))
     refused("unknown dim", 1, "[unknown-dim]", kept="weft: 1\ndims: {nothing: 2}\n", flags=on)

@@ -106,10 +106,10 @@ TEST_CASE("wrong machine files, with their positions") {
   CHECK(with("34TOP/s", "34GB/s") == "machine-quantity 5:27");
   CHECK(with("370GB/s", "0GB/s") == "machine-quantity 8:53");
   CHECK(with("370GB/s", "-3GB/s") == "machine-quantity 8:53");
-  CHECK(with("80GB", "0.5B") == "schedule-bytes 5:76");
-  CHECK(with("80GB", "0") == "schedule-bytes 5:76");
-  CHECK(with("80GB", "99999999999999999999") == "schedule-bytes 5:76");
-  CHECK(with("80GB", "80 bananas") == "schedule-bytes 5:76");
+  CHECK(with("80GB", "0.5B") == "schedule-bytes 5:79");
+  CHECK(with("80GB", "0") == "schedule-bytes 5:79");
+  CHECK(with("80GB", "99999999999999999999") == "schedule-bytes 5:79");
+  CHECK(with("80GB", "80 bananas") == "schedule-bytes 5:79");
   CHECK(with("80GB", "1.001GB") == "");
   CHECK(with("[sm_90]", "[]") == "machine-archs 3:8");
   CHECK(with("sm_90", "sm_12") == "machine-arch 3:9");

@@ -94,9 +94,11 @@ static bool is_whole(double number) { return std::abs(number - std::round(number
 std::optional<int64_t> YamlValues::bytes(const YamlNode& node, const std::string& what, int64_t least) {
   const std::optional<std::string> text = word(node, what);
   if (!text) return {};
-  constexpr int64_t kMost = int64_t{1} << 60;
+  constexpr int64_t kMost = int64_t{1} << 60,
+                    kLarge = 1024;  // of a large size, such as 15.6GiB, a part of a byte is nothing
   const std::optional<double> bytes = parse_quantity(*text, Quantity::Bytes);
-  if (bytes && *bytes <= static_cast<double>(kMost) && is_whole(*bytes) && std::llround(*bytes) >= least)
+  if (bytes && *bytes <= static_cast<double>(kMost) && (is_whole(*bytes) || *bytes >= kLarge) &&
+      std::llround(*bytes) >= least)
     return std::llround(*bytes);
   diags_.error("schedule-bytes", node.loc, "{} must be {}{}, not '{}'", what, example_of(Quantity::Bytes),
                bytes ? format(", a whole number of bytes from {} to {}", least, kMost) : "", printable(*text));

@@ -107,6 +107,7 @@ TEST_CASE("wrong machine files, with their positions") {
   CHECK(with("370GB/s", "0GB/s") == "machine-quantity 8:53");
   CHECK(with("370GB/s", "-3GB/s") == "machine-quantity 8:53");
   CHECK(with("80GB", "0.5B") == "schedule-bytes 5:79");
+  CHECK(with("80GB", "15.6GiB") == "");
   CHECK(with("80GB", "0") == "schedule-bytes 5:79");
   CHECK(with("80GB", "99999999999999999999") == "schedule-bytes 5:79");
   CHECK(with("80GB", "80 bananas") == "schedule-bytes 5:79");

@@ -78,6 +78,11 @@ class Watch {
   const Clock::time_point begin_ = Clock::now();
 };
 
+/// Plans by time; of those that take the same the one on fewer axes is better.
+std::pair<int64_t, size_t> rank_of_plan(const ShardingPlan& plan) {
+  return {std::llround(std::log(plan.seconds) / kNearlyBest), plan.mesh.size()};
+}
+
 ShardingPlan bound_of(const SolvedMesh& solved) {
   ShardingPlan plan;
   plan.mesh = solved.mesh;
@@ -378,7 +383,7 @@ std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule
   if (std::optional<ShardingPlan> alike = planner.without_entries(all.front());
       alike && !has_alike && (machine.memory == 0 || alike->peak <= machine.memory))
     add(std::move(alike));
-  std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  std::ranges::stable_sort(plans, {}, rank_of_plan);
   for (size_t p = 0; p < std::min(plans.size(), limits.explained); ++p) planner.explain(plans[p]);
   module.places.front().mesh = before;
   return plans;

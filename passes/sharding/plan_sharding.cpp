@@ -183,7 +183,7 @@ class Planner {
             is_each ? LayerClasses::of_one(module_.graph) : classes_,
             kept_,
             machine_.ceilings,
-            seconds_on(schedule_.mesh),
+            exchange_seconds_on(machine_, schedule_.mesh),
             memory > 0 ? std::optional(memory) : std::nullopt};
   }
 
@@ -277,7 +277,7 @@ class Planner {
   using CopiesOf = std::function<LayerCopies(const Graph&)>;
 
   void search_entries(LayerClasses classes, const KeptLayouts& kept, const CopiesOf& copies_of, const Work& work) {
-    const ExchangeSeconds exchange = seconds_on(schedule_.mesh);
+    const ExchangeSeconds exchange = exchange_seconds_on(machine_, schedule_.mesh);
     EntrySearch search(module_, std::move(classes), schedule_, kept, target_, [&](const Graph& graph) {
       const LayerCopies copies = copies_of ? copies_of(graph) : LayerCopies();
       return laid_out_cost(module_, graph, machine_.ceilings, exchange, copies) + lacking(graph, copies);
@@ -298,12 +298,6 @@ class Planner {
     schedule_.mesh = mesh;
   }
 
-  ExchangeSeconds seconds_on(const Mesh& mesh) const {
-    return [this, mesh](OpKind kind, int64_t before, int64_t after, const std::vector<int>& axes) {
-      return collective_seconds(machine_, kind, before, after, group_of(machine_, mesh, axes));
-    };
-  }
-
   Schedule schedule_with(const std::vector<PlannedEntry>& entries) const {
     Schedule schedule = schedule_;
     for (const PlannedEntry& planned : entries) schedule.shard.push_back(planned.entry);
@@ -313,7 +307,7 @@ class Planner {
   std::optional<ShardingPlan> finish(ShardingPlan plan, Diags& refused) {
     const LayoutTrial trial = try_layouts(module_, {schedule_with(plan.entries), target_, refused});
     if (!refused.ok()) return {};
-    measure(module_, trial.graph, machine_, seconds_on(plan.mesh), plan);
+    measure(module_, trial.graph, machine_, exchange_seconds_on(machine_, plan.mesh), plan);
     plan.peak = value_peak(module_, trial.graph).bytes;
     return plan;
   }

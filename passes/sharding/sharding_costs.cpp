@@ -75,6 +75,12 @@ int64_t seconds_of(const ReshardStep& step, int64_t before, int64_t after, const
 
 }  // namespace
 
+ExchangeSeconds exchange_seconds_on(const Machine& machine, const Mesh& mesh) {
+  return [&machine, mesh](OpKind kind, int64_t before, int64_t after, const std::vector<int>& axes) {
+    return collective_seconds(machine, kind, before, after, group_of(machine, mesh, axes)) + machine.ceilings.step;
+  };
+}
+
 ShardingCosts::ShardingCosts(const Module& module, const Graph& graph, Mesh mesh, Ceilings ceilings,
                              ExchangeSeconds exchange)
     : module_(module),

@@ -14,6 +14,10 @@ namespace weftc {
 /// ranks that differ in their coordinates on `axes` of the mesh.
 using ExchangeSeconds = std::function<double(OpKind kind, int64_t before, int64_t after, const std::vector<int>& axes)>;
 
+/// Those of a mesh on a machine: the collective, and that it is a step of its own between those of kernels. The machine
+/// stays where it is.
+ExchangeSeconds exchange_seconds_on(const Machine& machine, const Mesh& mesh);
+
 class ShardingCosts {
  public:
   ShardingCosts(const Module& module, const Graph& graph, Mesh mesh, Ceilings ceilings, ExchangeSeconds exchange);

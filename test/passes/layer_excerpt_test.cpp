@@ -24,9 +24,7 @@ Taken taken_by(Scheduled& made, const std::string& shard, const Machine& machine
   const LayoutTrial trial = try_layouts(module, {schedule, made.target, diags});
   REQUIRE_MESSAGE(diags.ok(), diags.text());
   const LayerCopies copies = excerpt ? excerpt->copies(trial.graph) : LayerCopies();
-  const auto exchange = [&](OpKind kind, int64_t before, int64_t after, const std::vector<int>& axes) {
-    return collective_seconds(machine, kind, before, after, group_of(machine, schedule.mesh, axes));
-  };
+  const ExchangeSeconds exchange = exchange_seconds_on(machine, schedule.mesh);
   return {laid_out_cost(module, trial.graph, machine.ceilings, exchange, copies),
           value_peak(module, trial.graph, copies).bytes};
 }

@@ -102,9 +102,7 @@ inline std::optional<LaidOut> laid_out_by(Scheduled& made, const Mesh& mesh, con
   Diags refused;
   const LayoutTrial trial = try_layouts(module, {schedule, made.target, refused});
   if (!refused.ok()) return {};
-  const auto exchange = [&](OpKind kind, int64_t before, int64_t after, const std::vector<int>& axes) {
-    return collective_seconds(machine, kind, before, after, group_of(machine, mesh, axes));
-  };
+  const ExchangeSeconds exchange = exchange_seconds_on(machine, mesh);
   LaidOut laid;
   laid.seconds = static_cast<double>(laid_out_cost(module, trial.graph, machine.ceilings, exchange)) * 1e-12;
   laid.peak = value_peak(module, trial.graph).bytes;

@@ -71,6 +71,8 @@ void rename_axes(ShardingPlan& plan, const std::vector<std::string>& names) {
 
 std::string seconds_text(double seconds) { return nanoseconds_text(std::llround(seconds * 1e9)); }
 
+double ratio_of(double seconds, double best) { return best > 0 ? seconds / best : 1; }
+
 std::string axes_text(const Mesh& mesh) {
   std::vector<std::string> axes;
   for (const MeshAxis& axis : mesh) axes.push_back(format("{} {}", axis.name, axis.size));
@@ -85,7 +87,7 @@ std::string mesh_text(const PlanRequest& request, const ShardingPlan& plan) {
 std::string layout_table(const PlanRequest& request, const std::vector<ShardingPlan>& plans) {
   TableRows rows = {{"mesh", "predicted", "of the best", "exchanging", "collectives", "memory a rank"}};
   for (const ShardingPlan& plan : plans) {
-    const std::string ratio = fixed(plan.seconds / plans.front().seconds, "%.2f");
+    const std::string ratio = fixed(ratio_of(plan.seconds, plans.front().seconds), "%.2f");
     if (plan.is_bound)
       rows.push_back({axes_text(plan.mesh), "at least " + seconds_text(plan.seconds), ratio, "", "", ""});
     else

@@ -45,6 +45,8 @@ std::string mesh_text(const PlanRequest& request, const ShardingPlan& plan);
 /// The plans with the margin of each to the first; of some meshes only what they take at least.
 std::string layout_table(const PlanRequest& request, const std::vector<ShardingPlan>& plans);
 
+/// How many times as long as the best one: 1 of all where nothing is computed.
+double ratio_of(double seconds, double best);
 /// Seconds for people: "1.20 ms".
 std::string seconds_text(double seconds);
 

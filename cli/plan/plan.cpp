@@ -57,15 +57,9 @@ bool takes_entries(const std::string& file, const std::string& text, Diags& diag
   return with_shard(file, text, {any}, diags).has_value();
 }
 
-int size_of(const Mesh& mesh) {
-  int size = 1;
-  for (const MeshAxis& axis : mesh) size *= axis.size;
-  return size;
-}
-
 /// How many ranks the plan is for; nothing after reporting that the machine has fewer, or the kept mesh others.
 std::optional<int> ranks_of(const Machine& machine, const Options& options, const Mesh& mesh, Diags& diags) {
-  const int of_mesh = mesh.empty() ? 0 : size_of(mesh), asked = options.machine_ranks;
+  const int of_mesh = mesh.empty() ? 0 : mesh_size(mesh), asked = options.machine_ranks;
   const int ranks = asked > 0 ? asked : of_mesh > 0 ? of_mesh : machine.ranks;
   if (ranks > machine.ranks)
     diags.error("plan-ranks", Loc::in_file(options.machine), "a plan for {} ranks: the machine has {}", ranks,
@@ -115,7 +109,7 @@ std::vector<PredictedSchedule> predict_recomputed(const Options& options, const 
   roomy.memory = 0;
   PlanRequest unlimited{request.file, request.kept, roomy, request.ranks, request.mesh};
   std::optional<LayoutPlans> layouts = plan_layouts(options, unlimited, diags);
-  if (!layouts || layouts->plans.front().peak <= request.machine.memory) return {};
+  if (!layouts || layouts->plans.empty() || layouts->plans.front().peak <= request.machine.memory) return {};
   layouts->plans.resize(1);
   return predict_layouts(options, request, layouts->plans, diags);
 }

@@ -37,7 +37,7 @@ PlanWay way_of(std::string name, const ShardingPlan& plan) {
 
 PlanWay way_of(const PredictedSchedule& schedule) {
   PlanWay way{schedule.what};
-  if (schedule.seconds > 0) way.time = schedule.time;
+  if (schedule.refused.empty() || schedule.seconds > 0) way.time = schedule.time;
   way.memory = schedule.memory;
   way.refused = schedule.refused;
   way.exchanges = schedule.exchanges;

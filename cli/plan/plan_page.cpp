@@ -82,7 +82,7 @@ class PlanPage {
     if (second == report_.ways.end())
       card("margin", "none", "nothing else of the search can run");
     else
-      card("margin", share_of(second->time->seconds() / seconds - 1, 1),
+      card("margin", share_of(ratio_of(second->time->seconds(), seconds) - 1, 1),
            (second->is_bound ? "at least, to " : "to the second best: ") + second->name);
   }
 
@@ -172,7 +172,7 @@ class PlanPage {
     if (!way.time) return;
     const double seconds = way.time->seconds();
     row.set("seconds", (way.is_bound ? "at least " : "") + seconds_text(seconds));
-    row.set("ratio", fixed(seconds / plan_.time->seconds(), "%.2f"));
+    row.set("ratio", fixed(ratio_of(seconds, plan_.time->seconds()), "%.2f"));
     add_bars(*way.time, way.is_bound, row.list("bars"));
   }
 

@@ -109,7 +109,7 @@ std::string schedule_table(std::vector<PredictedSchedule> schedules) {
   sort_schedules(schedules);
   TableRows rows = {{"schedule", "predicted", "of the best", "memory a rank"}};
   for (const PredictedSchedule& one : schedules) {
-    const std::string ratio = fixed(one.seconds / schedules.front().seconds, "%.2f");
+    const std::string ratio = fixed(ratio_of(one.seconds, schedules.front().seconds), "%.2f");
     const std::string memory = one.memory > 0 ? bytes_text(one.memory) : "";
     if (one.refused.empty())
       rows.push_back({one.what, seconds_text(one.seconds), ratio, memory});

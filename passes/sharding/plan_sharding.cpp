@@ -80,7 +80,8 @@ class Watch {
 
 /// Plans by time; of those that take the same the one on fewer axes is better.
 std::pair<int64_t, size_t> rank_of_plan(const ShardingPlan& plan) {
-  return {std::llround(std::log(plan.seconds) / kNearlyBest), plan.mesh.size()};
+  constexpr double kNothing = 1 / kPicoseconds;  // of a model that computes nothing
+  return {std::llround(std::log(std::max(plan.seconds, kNothing)) / kNearlyBest), plan.mesh.size()};
 }
 
 ShardingPlan bound_of(const SolvedMesh& solved) {

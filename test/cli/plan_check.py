@@ -256,6 +256,15 @@ SAMPLES = {
 }
 
 
+def check_nothing_to_compute():
+    """No figure is missing where nothing is computed."""
+    model, page = FOLDER / "nothing.onnxtxt", FOLDER / "nothing.html"
+    model.write_text('<ir_version: 10, opset_import: ["" : 20]>\nm (float[4,8] x) => (float[4,8] y) { [y] y = Identity(x) }\n')
+    for level in ("shard", "transforms"):
+        status, _, err = harness.weft("plan", model, "--machine", machine(2), "--level", level, "--page", page, "--quiet")
+        harness.check(f"nothing/{level}", status == 0 and "1.00" in err and "nan" not in err + page.read_text(), f"exit {status}: {err[-300:]}")
+
+
 def check_target():
     """A machine of GPUs is planned for, and compiled for, as one."""
     machine_file = harness.ROOT / "samples" / "machines" / "dgx-h100.yaml"
@@ -362,6 +371,7 @@ if __name__ == "__main__":
     check_kept_layouts()
     check_auto()
     check_target()
+    check_nothing_to_compute()
     if harness.FULL:
         check_many_nodes()
         check_samples()

@@ -12,9 +12,11 @@ import os
 import pathlib
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build" / "dev"))
@@ -118,6 +120,14 @@ def locked(file):
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def wait_for_server(path, process, seconds=60):
+    """Until a server listens at the path, or has ended: the socket's file is there before anybody can connect."""
+    end = time.monotonic() + seconds
+    with socket.socket(socket.AF_UNIX) as probe:
+        while probe.connect_ex(str(path)) != 0 and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
 
 
 def build(target, timeout=1200):

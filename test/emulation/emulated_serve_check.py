@@ -5,7 +5,6 @@ only a kernel notices. On one rank and on two."""
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 
@@ -45,8 +44,7 @@ def check_program(name, program, environment):
     with subprocess.Popen([program, "--serve", f"unix:{path}"], env=environment, stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True) as process:
         try:
-            while not os.path.exists(path) and process.poll() is None:
-                time.sleep(0.01)
+            harness.wait_for_server(path, process)
             check_server(name, path)
             code = process.wait(timeout=60)
             harness.check(f"{name}/stops", code == 0, f"exit {code}")

@@ -6,10 +6,8 @@ By default the Llama of two ranks; in `full` all, and what PyTorch's exporters w
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
-import time
 
 import numpy as np
 import onnxruntime
@@ -121,18 +119,11 @@ def check_refusals(name, program, folder):
     harness.check(f"{name}/no prompt", status == 1 and "the prompt is missing" in err, f"exit {status}: {err[-300:]}")
 
 
-def wait_for(path, process):
-    end = time.monotonic() + 60
-    with socket.socket(socket.AF_UNIX) as probe:  # the socket's file is there before anybody can connect
-        while probe.connect_ex(path) != 0 and process.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
-
-
 def check_server(name, program, session):
     path = f"/tmp/weft_generation_{os.getpid()}"
     process = subprocess.Popen([program, "--serve", f"unix:{path}", "--max-new", "6"], stderr=subprocess.PIPE, text=True)
     try:
-        wait_for(path, process)
+        harness.wait_for_server(path, process)
         client = Client(path)
         greedy = generate(session, PROMPT, 6)
         harness.check(f"{name}/defaults of the server", np.array_equal(client.request(RUN, input_ids=PROMPT)["tokens"], greedy), "other tokens")

@@ -41,14 +41,7 @@ class Server:
         self.process = subprocess.Popen([program, "--serve", f"unix:{self.path}", "--threads", "1", *flags],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
-        end = time.monotonic() + 60
-        while not self.listens() and self.process.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
-
-    def listens(self):
-        """The socket's file is there before anybody can connect."""
-        with socket.socket(socket.AF_UNIX) as probe:
-            return probe.connect_ex(self.path) == 0
+        harness.wait_for_server(self.path, self.process)
 
     def __enter__(self):
         return self

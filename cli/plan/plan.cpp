@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/machine_use.h"
 #include "cli/page.h"
+#include "cli/plan/entry_plans.h"
 #include "cli/plan/layout_plans.h"
 #include "cli/plan/plan_figures.h"
 #include "cli/plan/plan_page.h"
@@ -114,7 +115,8 @@ std::vector<PredictedSchedule> predict_recomputed(const Options& options, const 
   return predict_layouts(options, request, layouts->plans, diags);
 }
 
-const PredictedSchedule& best_of(const std::vector<PredictedSchedule>& schedules) {
+template <class Schedules>
+auto& best_of(Schedules& schedules) {
   return *std::ranges::min_element(schedules, [](const auto& a, const auto& b) { return a.is_better_than(b); });
 }
 
@@ -138,6 +140,10 @@ void report_memory(const Options& options, const PlanRequest& request, const Mem
 std::optional<std::string> plan_above_layouts(const Options& options, const Planned& planned,
                                               const LayoutPlans& layouts, Diags& diags, PlanReport* report) {
   std::vector<PredictedSchedule> found = predict_layouts(options, planned.request, layouts.plans, diags);
+  if (!found.empty()) {
+    PredictedSchedule& best = best_of(found);
+    best = plan_entries(options, planned.request, best);
+  }
   const bool trains = planned.kept.train.has_value();
   if (trains && planned.request.machine.memory > 0)
     std::ranges::move(predict_recomputed(options, planned.request, diags), std::back_inserter(found));

@@ -29,4 +29,26 @@ int64_t peak_usage(const PartitionProblem& problem, const std::vector<int>& choi
   return peak;
 }
 
+PartitionProblem with_choices(const PartitionProblem& problem, const std::vector<std::vector<int>>& left) {
+  PartitionProblem made;
+  made.limit = problem.limit;
+  for (size_t n = 0; n < problem.nodes.size(); ++n) {
+    const PartitionProblem::Node& node = problem.nodes[n];
+    PartitionProblem::Node& kept = made.nodes.emplace_back();
+    kept.first = node.first, kept.last = node.last;
+    for (const int choice : left[n]) {
+      kept.costs.push_back(node.costs[static_cast<size_t>(choice)]);
+      if (!node.usage.empty()) kept.usage.push_back(node.usage[static_cast<size_t>(choice)]);
+    }
+  }
+  for (const PartitionProblem::Edge& edge : problem.edges) {
+    PartitionProblem::Edge& kept = made.edges.emplace_back(PartitionProblem::Edge{edge.a, edge.b, {}});
+    const size_t columns = problem.nodes[static_cast<size_t>(edge.b)].costs.size();
+    for (const int a : left[static_cast<size_t>(edge.a)])
+      for (const int b : left[static_cast<size_t>(edge.b)])
+        kept.costs.push_back(edge.costs[static_cast<size_t>(a) * columns + static_cast<size_t>(b)]);
+  }
+  return made;
+}
+
 }  // namespace weftc

@@ -36,4 +36,7 @@ int64_t cost_of(const PartitionProblem& problem, const std::vector<int>& choices
 /// The most that is used at any time.
 int64_t peak_usage(const PartitionProblem& problem, const std::vector<int>& choices);
 
+/// The problem with the choices `left` of each node, at least one, in their order.
+PartitionProblem with_choices(const PartitionProblem& problem, const std::vector<std::vector<int>>& left);
+
 }  // namespace weftc

@@ -13,6 +13,7 @@
 #include "passes/cost/machine.h"
 #include "passes/layout/layout_trial.h"
 #include "passes/partition/solve.h"
+#include "passes/sharding/axis_search.h"
 #include "passes/sharding/known_layouts.h"
 #include "passes/sharding/layer_excerpt.h"
 #include "passes/sharding/value_peak.h"
@@ -26,6 +27,8 @@ constexpr double kPicoseconds = 1e12;
 constexpr double kNearlyBest = 1e-4;
 // Of the time: an excerpt of the layers that is so near to the whole graph stands for it.
 constexpr double kLikeWhole = 1e-3;
+// Work of a search of several axes at once: what is as narrow as one axis is proved within it.
+constexpr double kNarrow = 1e8;
 
 /// What the graph of a trial takes.
 void measure(const Module& module, const Graph& graph, const Machine& machine, const ExchangeSeconds& exchange,
@@ -53,6 +56,7 @@ struct Solved {
   ChosenLayouts layouts;
   double seconds = 0, bound = 0;
   SearchSize size;
+  bool is_by_axes = false;  // all axes at once were too much
 };
 
 /// Before entries are sought, which takes longest. `folded`: the same op of all layers is one choice.
@@ -84,6 +88,18 @@ std::pair<int64_t, size_t> rank_of_plan(const ShardingPlan& plan) {
   return {std::llround(std::log(std::max(plan.seconds, kNothing)) / kNearlyBest), plan.mesh.size()};
 }
 
+bool is_nearly_best(const PartitionSolution& solution) {
+  const auto cost = static_cast<double>(solution.cost);
+  return !solution.choices.empty() && cost - static_cast<double>(solution.lower_bound) <= kNearlyBest * cost;
+}
+
+void take_better(const PartitionProblem& problem, std::vector<int> choices, PartitionSolution& solution) {
+  if (choices.empty()) return;
+  const int64_t cost = cost_of(problem, choices);
+  if (!solution.choices.empty() && cost >= solution.cost) return;
+  solution.choices = std::move(choices), solution.cost = cost;
+}
+
 ShardingPlan bound_of(const SolvedMesh& solved) {
   ShardingPlan plan;
   plan.mesh = solved.mesh;
@@ -110,7 +126,8 @@ class Planner {
     const Watch watch;
     take(mesh);
     SolvedMesh solved{mesh, solve(false, machine_.memory), {}};
-    if (module_.graph.op_count() <= limits_.most_ops) solved.each = solve(true, machine_.memory);
+    const bool is_small = module_.graph.op_count() <= limits_.most_ops;
+    if (is_small && !(solved.folded && solved.folded->is_by_axes)) solved.each = solve(true, machine_.memory);
     solved.seconds = watch.seconds();
     return solved;
   }
@@ -191,12 +208,14 @@ class Planner {
   std::optional<Solved> solve(bool is_each, int64_t memory) {
     const ShardingProblem problem = this->problem(is_each, memory);
     PartitionEffort effort;
-    effort.search.work = limits_.work, effort.search.gap = kNearlyBest;
-    const PartitionSolution solution = solve_partition(problem.problem(), effort);
+    effort.search.work = problem.axes() > 1 ? kNarrow : limits_.work, effort.search.gap = kNearlyBest;
+    PartitionSolution solution = solve_partition(problem.problem(), effort);
+    const bool is_by_axes = problem.axes() > 1 && !is_nearly_best(solution);
+    if (is_by_axes) take_better(problem.problem(), search_by_axes(problem, effort), solution);
     if (solution.choices.empty()) return {};
     const double unit = problem.unit() / kPicoseconds;
     return Solved{problem.chosen(solution.choices), static_cast<double>(solution.cost) * unit,
-                  static_cast<double>(solution.lower_bound) * unit, problem.size(solution)};
+                  static_cast<double>(solution.lower_bound) * unit, problem.size(solution), is_by_axes};
   }
 
   /// The problem knows memory at one time, and not what collectives hold: a plan that takes more than there is is made

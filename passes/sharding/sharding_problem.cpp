@@ -143,6 +143,12 @@ void ShardingProblem::choose_unit() {
   for (PartitionProblem::Edge& edge : problem_.edges) convert(edge.costs);
 }
 
+std::span<const Layout> ShardingProblem::layouts(int node, int choice) const {
+  const auto n = static_cast<size_t>(node), c = static_cast<size_t>(choice);
+  if (n < op_choices_.size()) return op_choices_[n][c].operands;
+  return {&layouts_of(node)[c], 1};
+}
+
 ChosenLayouts ShardingProblem::chosen(const std::vector<int>& choices) const {
   ChosenLayouts chosen;
   chosen.values.resize(graph_.value_capacity());

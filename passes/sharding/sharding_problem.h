@@ -7,6 +7,8 @@
 //
 // So a collective that several readers need is paid once, behind the op, as `apply-layouts` makes it (L7).
 #pragma once
+#include <span>
+
 #include "passes/partition/solve.h"
 #include "passes/sharding/layer_classes.h"
 #include "passes/sharding/search_size.h"
@@ -38,6 +40,9 @@ class ShardingProblem {
                   const ExchangeSeconds& exchange, std::optional<int64_t> memory);
 
   const PartitionProblem& problem() const { return problem_; }
+  int axes() const { return static_cast<int>(mesh_.size()); }
+  /// What a choice of a node is about: the operands of an op, or a value.
+  std::span<const Layout> layouts(int node, int choice) const;
   /// Picoseconds of a cost of 1.
   double unit() const { return static_cast<double>(unit_); }
   ChosenLayouts chosen(const std::vector<int>& choices) const;

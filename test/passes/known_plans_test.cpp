@@ -233,3 +233,12 @@ shard:
                machine);
   CHECK(found.plan.mesh.size() == 2);
 }
+
+TEST_CASE("known plans: a training on a mesh of two axes takes no longer than on one axis of as many ranks") {
+  const Machine machine = machine_of_products(4, 1e9, 1e-6);
+  const auto seconds_on = [&](const Mesh& mesh) {
+    return find(model_until_layouts(kGpt2.of(2, gpt2_sizes(8, 16, 1024)), kNextWord, 4), machine, mesh).laid.seconds;
+  };
+  const double one = seconds_on({{"x", 4}});
+  CHECK(seconds_on({{"x", 2}, {"y", 2}}) <= one * 1.001);
+}

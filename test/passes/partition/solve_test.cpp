@@ -127,6 +127,29 @@ TEST_CASE("partition: optima within a limit of memory are found and proved, and 
   compare_with_all_choices({true, true}, 1000);
 }
 
+TEST_CASE("partition: some of the choices cost and use what they do among all") {
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    CAPTURE(seed);
+    const PartitionProblem problem = random_partition_problem(seed, {true, true});
+    std::mt19937 random(seed);
+    std::vector<std::vector<int>> left;
+    for (const PartitionProblem::Node& node : problem.nodes) {
+      std::vector<int>& of_node = left.emplace_back();
+      for (int c = static_cast<int>(node.costs.size()); c-- > 0;)
+        if (random() % 2 == 0 || (c == 0 && of_node.empty())) of_node.push_back(c);
+    }
+    const PartitionProblem some = with_choices(problem, left);
+    std::vector<int> picks, choices;
+    for (const std::vector<int>& of_node : left) {
+      picks.push_back(static_cast<int>(random() % of_node.size()));
+      choices.push_back(of_node[static_cast<size_t>(picks.back())]);
+    }
+    CHECK(cost_of(some, picks) == cost_of(problem, choices));
+    CHECK(peak_usage(some, picks) == peak_usage(problem, choices));
+    CHECK(some.limit == problem.limit);
+  }
+}
+
 TEST_CASE("partition: a chain is solved exactly, and memory raises its cost") {
   const PartitionProblem free = layers(40, INT64_MAX), tight = layers(40, 300);
   const PartitionSolution cheap = solve_partition(free, {60, {}});

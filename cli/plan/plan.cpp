@@ -120,6 +120,14 @@ auto& best_of(Schedules& schedules) {
   return *std::ranges::min_element(schedules, [](const auto& a, const auto& b) { return a.is_better_than(b); });
 }
 
+/// Of those that may be the fastest then.
+void drop_needless_entries(const Options& options, const PlanRequest& request, double best,
+                           std::vector<PredictedSchedule>& found) {
+  constexpr double kNear = 1.15;
+  for (PredictedSchedule& one : found)
+    if (one.seconds <= kNear * best) one = plan_entries(options, request, one);
+}
+
 /// What is planned for: the user's schedule, as text and as it is read.
 struct Planned {
   PlanRequest request;
@@ -140,10 +148,7 @@ void report_memory(const Options& options, const PlanRequest& request, const Mem
 std::optional<std::string> plan_above_layouts(const Options& options, const Planned& planned,
                                               const LayoutPlans& layouts, Diags& diags, PlanReport* report) {
   std::vector<PredictedSchedule> found = predict_layouts(options, planned.request, layouts.plans, diags);
-  if (!found.empty()) {
-    PredictedSchedule& best = best_of(found);
-    best = plan_entries(options, planned.request, best);
-  }
+  if (!found.empty()) drop_needless_entries(options, planned.request, best_of(found).seconds, found);
   const bool trains = planned.kept.train.has_value();
   if (trains && planned.request.machine.memory > 0)
     std::ranges::move(predict_recomputed(options, planned.request, diags), std::back_inserter(found));

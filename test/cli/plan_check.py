@@ -29,6 +29,14 @@ train:
   optimizer: {adamw: {rate: 1e-3, epsilon: 1e-5}}
 """
 
+SIDE = """<ir_version: 10, opset_import: ["" : 20]>
+m (float[8, 16] x, float[8, 6] i) => (float[8, 16] y, float[8, 6] j, float[6] k)
+<float[16, 64] w1 = random(1, 0.2), float[64, 16] w2 = random(2, 0.2), float two = {2}, int64[1] zero = {0}> {
+  [up] a = MatMul(x, w1) [act] b = Relu(a) [down] y = MatMul(b, w2)
+  [j] j = Mul(i, two) [k] k = ReduceSum<keepdims = 0>(j, zero)
+}
+"""
+
 
 def machine(ranks, capacity="8GB"):
     path = FOLDER / f"host{ranks}_{capacity}.yaml"
@@ -219,6 +227,28 @@ def check_transforms():
     harness.check("transforms/compute what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
 
 
+def check_savings():
+    """Above the layouts, an entry saves what the whole program would take longer without it."""
+    model, file, without = FOLDER / "side.onnxtxt", FOLDER / "side.yaml", FOLDER / "side.without.yaml"
+    model.write_text(SIDE)
+    fast = FOLDER / "fast.yaml"
+    fast.write_text(HOST.format(ranks=2, capacity="8GB").replace("bandwidth: 1GB/s, latency: 5us", "bandwidth: 10GB/s, latency: 100ns"))
+    status, _, err = harness.weft("plan", model, "--machine", fast, "--level", "transforms", "-o", file)
+    if not harness.check("savings/are planned", status == 0 and "  # saves" in file.read_text(), f"exit {status}: {err[-400:]}"):
+        return
+
+    def nanoseconds(schedule):
+        status, out, err = harness.weft("explain", model, "--schedule", schedule, "--machine", fast, "--json", "--quiet")
+        return json.loads(out)["timeline"]["seconds"] * 1e9 if status == 0 else -1
+
+    whole, lines = nanoseconds(file), file.read_text().splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if said := re.search(r'^  "(\w+)": .*# saves ([0-9.]+) ns$', line):
+            without.write_text("".join(lines[:number] + lines[number + 1:]))
+            saves = nanoseconds(without) - whole
+            harness.check(f"savings/of {said[1]}", abs(saves - float(said[2])) <= 1, f"{line.strip()}: {saves}")
+
+
 def check_kept_layouts():
     """What the user has chosen stays, and the rest is chosen around it."""
     kept = FOLDER / "kept_mesh.yaml"
@@ -368,6 +398,7 @@ if __name__ == "__main__":
     check_stages_for_memory()
     check_recomputation()
     check_transforms()
+    check_savings()
     check_kept_layouts()
     check_auto()
     check_target()

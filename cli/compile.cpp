@@ -65,9 +65,10 @@ std::vector<DimRequest> all_dims(const Options& options, const Schedule& schedul
   return dims;
 }
 
-/// Runs the passes. What they printed is shown also if one of them broke: then it is wanted most.
-bool run_passes(Compilation& c, const Options& options, Diags& diags) {
-  const RunOptions run{options.print_ir_after, options.stop_after, !options.dump_dir.empty(), options.skip_passes};
+/// Runs the passes behind one, or all. What they printed is shown also if one of them broke: then it is wanted most.
+bool run_passes(Compilation& c, const std::string& start_behind, const Options& options, Diags& diags) {
+  const RunOptions run{options.print_ir_after, options.stop_after, start_behind, !options.dump_dir.empty(),
+                       options.skip_passes};
   try {
     const bool done = run_pipeline(c.module, {c.schedule, c.target, diags}, run, c.passes);
     for (const PassReport& pass : c.passes.passes) progress(options, "pass " + pass.name, pass.seconds);
@@ -121,7 +122,15 @@ std::unique_ptr<Compilation> compile_as_given(Schedule schedule, const Options& 
   auto c = std::make_unique<Compilation>(
       Compilation{std::move(schedule), std::move(*module), options.target, std::move(*machine), {}, {}});
   c->target.memory = c->schedule.memory_limit.value_or(0);
-  return run_passes(*c, options, diags) ? std::move(c) : nullptr;
+  return run_passes(*c, {}, options, diags) ? std::move(c) : nullptr;
+}
+
+/// From the graph of a compilation that stopped on.
+std::unique_ptr<Compilation> compile_on(const Compilation& stopped, Schedule schedule, const Options& options,
+                                        Diags& diags) {
+  auto c = std::make_unique<Compilation>(
+      Compilation{std::move(schedule), stopped.module, stopped.target, stopped.machine, {}, {}});
+  return run_passes(*c, stopped.passes.running, options, diags) ? std::move(c) : nullptr;
 }
 
 /// Compiles what a search tries: without a word, and from one end to the other.
@@ -202,7 +211,8 @@ std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags,
   if (!like) return search_and_compile(std::move(*schedule), options, diags);
   if (schedule->train) schedule->train->recompute = like->schedule.train->recompute;
   if (like->order) take_order(*schedule, *like->order);
-  std::unique_ptr<Compilation> c = compile_under(std::move(*schedule), options, diags);
+  std::unique_ptr<Compilation> c = like->passes.stopped ? compile_on(*like, std::move(*schedule), options, diags)
+                                                        : compile_under(std::move(*schedule), options, diags);
   if (c) c->recomputation = like->recomputation, c->order = like->order;
   return c;
 }

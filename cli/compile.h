@@ -8,7 +8,8 @@
 namespace weftc {
 
 /// Schedule, model, passes; up to `--stop-after`. Nothing after reporting. What a search of the schedule has chosen for
-/// the compilation `like` is taken from it.
+/// the compilation `like` is taken from it, and if that stopped after a pass, the graph too: up to there both schedules
+/// say the same.
 std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags, const Compilation* like = nullptr);
 /// The same with nothing of the schedule that concerns ranks, chunks, transforms or kernels.
 std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags, const Compilation& like);

@@ -4,16 +4,27 @@
 
 namespace weftc {
 
-std::unique_ptr<Compilation> compile_transforms(const Options& options, Diags& diags, const Compilation* like) {
+namespace {
+
+Options quiet_until(const Options& options, const char* pass) {
   Options until = options;
-  until.stop_after = "apply-transforms";
-  until.quiet = true;
-  return compile_graph(until, diags, like);
+  until.stop_after = pass, until.quiet = true;
+  return until;
+}
+
+}  // namespace
+
+std::unique_ptr<Compilation> compile_before_transforms(const Options& options, Diags& diags) {
+  return compile_graph(quiet_until(options, "fold-weights"), diags);
+}
+
+std::unique_ptr<Compilation> compile_transforms(const Options& options, const Compilation& before, Diags& diags) {
+  return compile_graph(quiet_until(options, "apply-transforms"), diags, &before);
 }
 
 std::vector<Candidate> legal_transforms(const Options& options, const Module& module, const std::string& collective,
                                         const std::vector<int>& chunks, const std::vector<TransformStep>& chosen,
-                                        const TextWithSteps& text_with, const Compilation* like) {
+                                        const TextWithSteps& text_with, const Compilation& before) {
   const auto behind_chosen = [&](const std::vector<TransformStep>& steps) {
     std::vector<TransformStep> all = chosen;
     all.insert(all.end(), steps.begin(), steps.end());
@@ -22,7 +33,7 @@ std::vector<Candidate> legal_transforms(const Options& options, const Module& mo
   const IsLegal is_legal = [&](const std::vector<TransformStep>& steps) {
     Diags refused;
     const std::optional<std::string> text = text_with(behind_chosen(steps), refused);
-    return text && compile_transforms(with_schedule(options, *text), refused, like) != nullptr;
+    return text && compile_transforms(with_schedule(options, *text), before, refused) != nullptr;
   };
   std::vector<Candidate> candidates = transform_candidates(module, collective, chunks, is_legal);
   for (Candidate& candidate : candidates) candidate.steps = behind_chosen(candidate.steps);

@@ -8,7 +8,7 @@ ConstantId Constants::add(std::string name, const Tensor& tensor) {
 }
 
 ConstantId Constants::add(std::string name, DType dtype, Dims dims, std::vector<std::byte> bytes) {
-  owned_.push_back(std::make_unique<std::vector<std::byte>>(std::move(bytes)));
+  owned_.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   return add_view(std::move(name), dtype, std::move(dims), *owned_.back());
 }
 

@@ -28,8 +28,8 @@ class Constants {
   ConstantId add(std::string name, DType dtype, Dims dims, std::vector<std::byte> bytes);
   /// `bytes` must lie in memory that was given to keep().
   ConstantId add_view(std::string name, DType dtype, Dims dims, std::span<const std::byte> bytes);
-  /// Keeps memory (a file mapping, a parsed model) alive as long as the module.
-  void keep(std::unique_ptr<void, void (*)(void*)> memory) { kept_.push_back(std::move(memory)); }
+  /// Keeps memory (a file mapping, a parsed model) alive as long as the module and its copies.
+  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
 
   const Constant& operator[](ConstantId id) const { return constants_[id.index]; }
   size_t size() const { return constants_.size(); }
@@ -38,8 +38,8 @@ class Constants {
 
  private:
   std::vector<Constant> constants_;
-  std::vector<std::unique_ptr<std::vector<std::byte>>> owned_;
-  std::vector<std::unique_ptr<void, void (*)(void*)>> kept_;
+  std::vector<std::shared_ptr<const std::vector<std::byte>>> owned_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 }  // namespace weftc

@@ -28,7 +28,12 @@ static bool wants_print(const RunOptions& options, const Pass& pass) {
 }
 
 bool run_pipeline(Module& module, const Env& env, const RunOptions& options, RunReport& report) {
+  bool is_done = !options.start_behind.empty();
   for (const Pass& pass : pipeline()) {
+    if (is_done) {
+      is_done = options.start_behind != pass.name;
+      continue;
+    }
     if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) continue;
     report.running = pass.name;
     const auto start = std::chrono::steady_clock::now();

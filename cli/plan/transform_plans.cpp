@@ -43,9 +43,9 @@ class TransformSearch {
 
   PredictedSchedule run() {
     Diags refused;
-    like_ = compile_transforms(with_schedule(options_, base_.text), refused);
-    if (!like_) return base_;
-    for (const std::string& collective : tunable_collectives(like_->module)) try_collective(collective);
+    before_ = compile_before_transforms(with_schedule(options_, base_.text), refused);
+    if (!before_) return base_;
+    for (const std::string& collective : tunable_collectives(before_->module)) try_collective(collective);
     return std::move(best_);
   }
 
@@ -57,16 +57,15 @@ class TransformSearch {
 
   /// A collective that takes less than a step has to gain is left as it is: little more than its time can be hidden.
   void try_collective(const std::string& collective) {
-    if (exchange_seconds(*like_, collective) < (1 - kWorthALine) * best_.seconds) return;
+    if (exchange_seconds(*before_, collective) < (1 - kWorthALine) * best_.seconds) return;
     Diags refused;
-    const std::unique_ptr<Compilation> c =
-        compile_transforms(with_schedule(options_, best_.text), refused, like_.get());
+    const std::unique_ptr<Compilation> c = compile_transforms(with_schedule(options_, best_.text), *before_, refused);
     if (!c) return;
     const double before = best_.seconds;
     const std::vector<TransformStep> chosen = chosen_;
     const TextWithSteps text = [&](const auto& steps, Diags& diags) { return text_with(steps, diags); };
     const std::vector<Candidate> candidates =
-        legal_transforms(options_, c->module, collective, {2, 4}, chosen, text, like_.get());
+        legal_transforms(options_, c->module, collective, {2, 4}, chosen, text, *before_);
     for (const Candidate& candidate : candidates)
       if (candidate.steps.size() > chosen.size()) try_candidate(candidate);
     progress(options_, format("{}: {} transforms, the best takes {}", printable(collective), candidates.size(),
@@ -81,7 +80,7 @@ class TransformSearch {
     Diags refused;
     const std::optional<std::string> text = text_with(candidate.steps, refused);
     if (!text) return;
-    PredictedSchedule made = predict(options_, base_.what + ", transformed", *text, like_.get());
+    PredictedSchedule made = predict(options_, base_.what + ", transformed", *text, before_.get());
     made.layouts = base_.layouts, made.stages = base_.stages;
     if (!made.refused.empty() || made.seconds > kWorthALine * best_.seconds) return;
     best_ = std::move(made);
@@ -90,7 +89,7 @@ class TransformSearch {
 
   const Options& options_;
   const PredictedSchedule& base_;
-  std::unique_ptr<Compilation> like_;  // the base: orders and what is recomputed are searched for it alone
+  std::unique_ptr<Compilation> before_;  // of the base: all candidates go on from it
   PredictedSchedule best_;
   std::vector<TransformStep> chosen_;  // of `best_`
   std::vector<std::string> comments_;

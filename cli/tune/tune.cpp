@@ -78,6 +78,7 @@ class Tuner {
   std::string base_;  // the schedule's text
   std::vector<std::string> collectives_;
   Choice chosen_;
+  std::unique_ptr<Compilation> before_;    // the transforms
   std::unique_ptr<Compilation> compiled_;  // of what is chosen for collectives
   struct Gain {
     KernelPin pin;
@@ -109,13 +110,14 @@ std::optional<std::string> Tuner::text_with(const Choice& choice, Diags& diags) 
 }
 
 std::unique_ptr<Compilation> Tuner::lay_out(const std::vector<TransformStep>& steps, Diags& diags) const {
-  if (steps.empty()) return compile_transforms(options_, diags);
+  if (steps.empty()) return compile_transforms(options_, *before_, diags);
   const std::optional<std::string> text = text_with({steps, {}, {}}, diags);
-  return text ? compile_transforms(with_schedule(options_, *text), diags) : nullptr;
+  return text ? compile_transforms(with_schedule(options_, *text), *before_, diags) : nullptr;
 }
 
 bool Tuner::choose_collectives(Diags& diags) {
-  const std::unique_ptr<Compilation> c = lay_out({}, diags);
+  before_ = compile_before_transforms(options_, diags);
+  const std::unique_ptr<Compilation> c = before_ ? lay_out({}, diags) : nullptr;
   if (!c) return false;
   warn_of_unused_profile(*c, options_, diags);
   std::vector<std::string> outputs;
@@ -137,7 +139,7 @@ std::vector<Trial> Tuner::trials_of(const std::string& collective, const Module&
   const TextWithSteps text = [&](const auto& steps, Diags& diags) { return text_with({steps, {}, {}}, diags); };
   std::vector<Trial> trials;
   for (const Candidate& candidate :
-       legal_transforms(options_, module, collective, options_.chunks, chosen_.steps, text))
+       legal_transforms(options_, module, collective, options_.chunks, chosen_.steps, text, *before_))
     trials.push_back({candidate.what, {candidate.steps, {}, {}}});
   return trials;
 }

@@ -125,14 +125,6 @@ std::unique_ptr<Compilation> compile_as_given(Schedule schedule, const Options& 
   return run_passes(*c, {}, options, diags) ? std::move(c) : nullptr;
 }
 
-/// From the graph of a compilation that stopped on.
-std::unique_ptr<Compilation> compile_on(const Compilation& stopped, Schedule schedule, const Options& options,
-                                        Diags& diags) {
-  auto c = std::make_unique<Compilation>(
-      Compilation{std::move(schedule), stopped.module, stopped.target, stopped.machine, {}, {}});
-  return run_passes(*c, stopped.passes.running, options, diags) ? std::move(c) : nullptr;
-}
-
 /// Compiles what a search tries: without a word, and from one end to the other.
 Options options_of_search(const Options& options) {
   Options quiet = options;
@@ -204,17 +196,20 @@ int64_t needed_bytes(const Plan& plan) {
   return most;
 }
 
-std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags, const Compilation* like) {
+std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags) {
   if (!check_target(options, diags)) return nullptr;
   std::optional<Schedule> schedule = read_schedule(options, diags);
+  return schedule ? search_and_compile(std::move(*schedule), options, diags) : nullptr;
+}
+
+std::unique_ptr<Compilation> compile_graph_on(const Compilation& stopped, const Options& options, Diags& diags) {
+  std::optional<Schedule> schedule = read_schedule(options, diags);
   if (!schedule) return nullptr;
-  if (!like) return search_and_compile(std::move(*schedule), options, diags);
-  if (schedule->train) schedule->train->recompute = like->schedule.train->recompute;
-  if (like->order) take_order(*schedule, *like->order);
-  std::unique_ptr<Compilation> c = like->passes.stopped ? compile_on(*like, std::move(*schedule), options, diags)
-                                                        : compile_under(std::move(*schedule), options, diags);
-  if (c) c->recomputation = like->recomputation, c->order = like->order;
-  return c;
+  auto c = std::make_unique<Compilation>(
+      Compilation{stopped.schedule, stopped.module, stopped.target, stopped.machine, {}, {}});
+  c->schedule.transforms = std::move(schedule->transforms);
+  c->recomputation = stopped.recomputation, c->order = stopped.order;
+  return run_passes(*c, stopped.passes.running, options, diags) ? std::move(c) : nullptr;
 }
 
 std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags, const Compilation& like) {

@@ -7,10 +7,11 @@
 
 namespace weftc {
 
-/// Schedule, model, passes; up to `--stop-after`. Nothing after reporting. What a search of the schedule has chosen for
-/// the compilation `like` is taken from it, and if that stopped after a pass, the graph too: up to there both schedules
-/// say the same.
-std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags, const Compilation* like = nullptr);
+/// Schedule, model, passes; up to `--stop-after`. Nothing after reporting.
+std::unique_ptr<Compilation> compile_graph(const Options& options, Diags& diags);
+/// The same from a graph on at which a compilation stopped, in front of the transforms or behind them: the schedule
+/// says the same of everything but these.
+std::unique_ptr<Compilation> compile_graph_on(const Compilation& stopped, const Options& options, Diags& diags);
 /// The same with nothing of the schedule that concerns ranks, chunks, transforms or kernels.
 std::unique_ptr<Compilation> compile_graph_for_one_rank(const Options& options, Diags& diags, const Compilation& like);
 /// And the plan of the graph, proved, and in the folder of --dump-dir. False after reporting.

@@ -401,7 +401,7 @@ int run_explain(const Options& options) {
     return finish(diags);
   }
   Diags whole;
-  const std::unique_ptr<Compilation> compiled = compile_graph(options, whole, scheduled.get());
+  const std::unique_ptr<Compilation> compiled = compile_graph_on(*scheduled, options, whole);
   if (!compiled || !compile_plan(*compiled, options, whole)) return finish(whole);
   if (!add_measured_times(*compiled, options, whole)) return finish(whole);
   const PredictedTimes prediction = {predicted_timeline(*compiled), predicted_order(*compiled, options, whole),

@@ -19,7 +19,7 @@ std::unique_ptr<Compilation> compile_before_transforms(const Options& options, D
 }
 
 std::unique_ptr<Compilation> compile_transforms(const Options& options, const Compilation& before, Diags& diags) {
-  return compile_graph(quiet_until(options, "apply-transforms"), diags, &before);
+  return compile_graph_on(before, quiet_until(options, "apply-transforms"), diags);
 }
 
 std::vector<Candidate> legal_transforms(const Options& options, const Module& module, const std::string& collective,

@@ -148,7 +148,6 @@ void report_memory(const Options& options, const PlanRequest& request, const Mem
 std::optional<std::string> plan_above_layouts(const Options& options, const Planned& planned,
                                               const LayoutPlans& layouts, Diags& diags, PlanReport* report) {
   std::vector<PredictedSchedule> found = predict_layouts(options, planned.request, layouts.plans, diags);
-  if (!found.empty()) drop_needless_entries(options, planned.request, best_of(found).seconds, found);
   const bool trains = planned.kept.train.has_value();
   if (trains && planned.request.machine.memory > 0)
     std::ranges::move(predict_recomputed(options, planned.request, diags), std::back_inserter(found));
@@ -167,6 +166,7 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
                 found.size(), best_of(found).refused);
     return {};
   }
+  if (best_of(found).stages == 1) drop_needless_entries(options, planned.request, best_of(found).seconds, found);
   PredictedSchedule transformed = plan_transforms(options, best_of(found));
   if (transformed.is_better_than(best_of(found))) found.push_back(std::move(transformed));
   std::fprintf(stderr, "%s", schedule_table(found).c_str());

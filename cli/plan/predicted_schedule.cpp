@@ -71,13 +71,13 @@ std::vector<ExchangeRow> exchanges_of(const Timeline& timeline) {
 
 }  // namespace
 
-PredictedSchedule predict(const Options& options, std::string what, std::string text, const Compilation* like) {
+PredictedSchedule predict(const Options& options, std::string what, std::string text, const Compilation* before) {
   PredictedSchedule made;
   made.what = std::move(what), made.text = std::move(text);
   Options quiet = with_schedule(options, made.text);
   quiet.quiet = true;
   Diags diags;
-  const std::unique_ptr<Compilation> c = compile_graph(quiet, diags, like);
+  const std::unique_ptr<Compilation> c = before ? compile_graph_on(*before, quiet, diags) : compile_graph(quiet, diags);
   if (!c || !compile_plan(*c, quiet, diags)) {
     made.refused = "[" + diags.all().front().id + "]";
   } else {

@@ -27,10 +27,10 @@ struct PredictedSchedule {
   }
 };
 
-/// Compiles a schedule from its text up to the proved Plan, and predicts its timeline. `like`: a compilation whose
-/// searches are not made again (cli/compile.h).
+/// Compiles a schedule from its text up to the proved Plan, and predicts its timeline. `before`: a
+/// compilation that stopped in front of the transforms, from which it goes on (cli/compile.h).
 PredictedSchedule predict(const Options& options, std::string what, std::string text,
-                          const Compilation* like = nullptr);
+                          const Compilation* before = nullptr);
 /// The same with a line of progress. A training whose values take more memory than a rank has computes as many of them
 /// again as it takes, unless the schedule says itself what is computed again.
 PredictedSchedule predict_aloud(const Options& options, std::string what, std::string text);

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "backend/library_files.h"
+#include "backend/segments.h"
 #include "backend/variant_files.h"
 #include "cli/build.h"
 #include "cli/build_report.h"
@@ -18,6 +19,7 @@
 #include "frontend/onnx_reader.h"
 #include "frontend/schedule_reader.h"
 #include "ir/base/check.h"
+#include "ir/plan_walk.h"
 #include "passes/plan/make_plan.h"
 #include "passes/plan/merge_variants.h"
 #include "passes/proof/prove_plan.h"
@@ -93,11 +95,17 @@ std::optional<Plan> run_planning(const Compilation& c, const Options& options, D
   }
 }
 
-int64_t image_bytes(const Plan& plan) { return plan.segments.empty() ? 0 : plan.segments.back().end; }
+int64_t image_bytes(const Plan& plan, const Program& program) {
+  int64_t end = 0;
+  for (size_t s = 0; s < plan.segments.size(); ++s)
+    if (holds(plan, program, plan.segments[s].place))
+      end = image_begin(plan, program, s) + plan.segments[s].end - segment_begin(plan, s);
+  return end;
+}
 
 /// What limits of memory are about.
 int64_t needed_bytes(const Plan& plan, const Program& program) {
-  return program.own_bytes + program.window_bytes + program.thread_bytes + image_bytes(plan);
+  return program.own_bytes + program.window_bytes + program.thread_bytes + image_bytes(plan, program);
 }
 
 /// True if every rank's memory is within the schedule's limit.
@@ -106,7 +114,7 @@ bool fits_memory(const Compilation& c, Diags& diags) {
     const int64_t needed = needed_bytes(c.plan, program);
     if (c.target.memory == 0 || needed <= c.target.memory) continue;
     diags.error("memory-limit", c.schedule.memory_loc, "rank {} needs {} bytes ({} of its weights), the limit is {}",
-                program.ranks[0], needed, image_bytes(c.plan), c.target.memory);
+                program.ranks[0], needed, image_bytes(c.plan, program), c.target.memory);
   }
   return diags.ok();
 }

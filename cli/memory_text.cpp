@@ -208,6 +208,14 @@ int64_t weight_bytes(const Plan& plan) {
   return bytes;
 }
 
+/// Those at the places of a program.
+static int64_t weight_bytes(const Plan& plan, const Program& program) {
+  int64_t bytes = 0;
+  for (const Weight& weight : plan.weights)
+    if (holds(plan, program, weight.place)) bytes += weight.bytes;
+  return bytes;
+}
+
 /// "    products keep up to 20.0 KiB of panels ..", "" where there are none.
 static std::string kept_text(const Plan& plan) {
   int64_t most = 0;
@@ -229,7 +237,7 @@ std::string memory_text(const Plan& plan) {
     text +=
         format("memory of {}{}: {} of its own{}, {} that peers reach; weights {}\n",
                program.ranks.size() == 1 ? "" : "each of ", ranks_text(program.ranks), bytes_text(program.own_bytes),
-               threads, bytes_text(program.window_bytes), bytes_text(weight_bytes(plan)));
+               threads, bytes_text(program.window_bytes), bytes_text(weight_bytes(plan, program)));
     for (const MemoryKind kind : memories_of(program)) text += peak_text(memory, memory.peak(program, kind), kind);
     if (program.thread_bytes) text += kept_text(plan);
   }

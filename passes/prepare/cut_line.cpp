@@ -70,4 +70,23 @@ std::vector<int> cut_line(const std::vector<LineItem>& line, int stages) {
   return stage_of;
 }
 
+std::vector<int> join_short_items(const std::vector<LineItem>& line, int parts) {
+  double total = 0;
+  for (const LineItem& item : line) total += item.time;
+  const double most = total / parts;
+  std::vector<int> stretch_of;
+  for (size_t begin = 0, stretch = 0; begin < line.size(); ++stretch) {
+    size_t end = begin + 1;  // behind the stretch
+    double time = line[begin].time;
+    for (size_t i = end; i < line.size() && time + line[i].time <= most; ++i) {
+      time += line[i].time;
+      const bool is_long = time > most / 2;
+      if (!is_long || i + 1 == line.size() || line[i].behind <= line[end - 1].behind) end = i + 1;
+    }
+    stretch_of.resize(end, static_cast<int>(stretch));
+    begin = end;
+  }
+  return stretch_of;
+}
+
 }  // namespace weftc

@@ -16,4 +16,9 @@ struct LineItem {
 /// of items.
 std::vector<int> cut_line(const std::vector<LineItem>& line, int stages);
 
+/// The stretch of each item where short ones are joined, for who has too many to try all cuts: each takes between half
+/// and all of one `parts`-th of the time, and little is sent behind it; but for an item that takes longer alone, and
+/// what stands in front of that.
+std::vector<int> join_short_items(const std::vector<LineItem>& line, int parts);
+
 }  // namespace weftc

@@ -1,15 +1,12 @@
 #include "passes/prepare/stages.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
 #include "ir/base/contains.h"
 #include "ir/op_def.h"
-#include "passes/cost/cost_model.h"
 #include "passes/graph_order.h"
-#include "passes/prepare/cut_line.h"
 
 namespace weftc {
 
@@ -187,87 +184,6 @@ void Stages::assign_rest() {
   if (rest == kNone) return;
   for (const OpId id : graph_.order())
     if (stage(id) < 0 && is_of_model(id)) stage(id) = rest;
-}
-
-/// True for an op of the forward pass that a stage has to have, and does not follow others.
-bool Stages::is_of_model(OpId id) const {
-  const Op& op = graph_.op(id);
-  const bool follows =
-      is_source(op) || category(op) == Category::View || is_added(op) || is_free(id) || of_parameters_[id.index];
-  return phase_of_[id.index] == Phase::Forward && !follows;
-}
-
-/// Of ops in a line: the bytes that those up to each one make and later ones read.
-std::vector<int64_t> Stages::bytes_behind(const std::vector<OpId>& ops) const {
-  std::map<OpId, size_t> at;
-  for (size_t i = 0; i < ops.size(); ++i) at[ops[i]] = i;
-  std::vector<int64_t> bytes(ops.size() + 1, 0);
-  for (size_t i = 0; i < ops.size(); ++i)
-    for (const ValueId v : graph_.op(ops[i]).outputs) {
-      size_t last = i;
-      std::vector<ValueId> read{v};
-      for (size_t r = 0; r < read.size(); ++r)  // through views
-        for (const Use& use : graph_.value(read[r]).uses) {
-          if (!use.op) continue;
-          if (const auto reader = at.find(use.op); reader != at.end()) last = std::max(last, reader->second);
-          if (category(graph_.op(use.op)) == Category::View) read.push_back(graph_.result(use.op));
-        }
-      const int64_t size = local_bytes(graph_.type(v), {});
-      bytes[i] += size, bytes[last] -= size;
-    }
-  for (size_t i = 1; i < bytes.size(); ++i) bytes[i] += bytes[i - 1];
-  return bytes;
-}
-
-/// Stages of about the same time, cut between nodes.
-void Stages::assign_cuts() {
-  std::vector<OpId> ops;
-  for (const OpId id : graph_.order())
-    if (is_of_model(id)) ops.push_back(id);
-  const std::vector<int64_t> behind = bytes_behind(ops);
-  const Ceilings ceilings = ceilings_of(target_);
-  std::map<std::string, size_t> last_of;  // of a node's ops
-  for (size_t i = 0; i < ops.size(); ++i)
-    for (const OriginId node : graph_.op(ops[i]).origins) last_of[module_.origins[node.index].name] = i;
-  std::vector<LineItem> line;
-  std::vector<size_t> item_of;
-  size_t end = 0;  // of the nodes that have begun
-  for (size_t i = 0; i < ops.size(); ++i) {
-    if (i == 0 || i > end) line.emplace_back();
-    for (const OriginId node : graph_.op(ops[i]).origins)
-      end = std::max(end, last_of[module_.origins[node.index].name]);
-    item_of.push_back(line.size() - 1);
-    line.back().time += seconds_alone(module_, graph_, graph_.op(ops[i]), ceilings);
-    line.back().behind = behind[i];
-  }
-  const size_t stages = schedule_.pipeline->stages.size();
-  if (line.size() < stages) {
-    diags_.error("stages-too-many", schedule_.pipeline->stages[0].loc, "the model has {} nodes for {} stages",
-                 line.size(), stages);
-    return;
-  }
-  const std::vector<int> cut = cut_line(line, static_cast<int>(stages));
-  for (size_t i = 0; i < ops.size(); ++i) stage(ops[i]) = cut[item_of[i]];
-  note_cuts(ops, line, cut, item_of);
-}
-
-/// What went into which stage, for `explain`.
-void Stages::note_cuts(const std::vector<OpId>& ops, const std::vector<LineItem>& line, const std::vector<int>& cut,
-                       const std::vector<size_t>& item_of) {
-  double total = 0;
-  for (const LineItem& item : line) total += item.time;
-  for (size_t s = 0; s < schedule_.pipeline->stages.size(); ++s) {
-    double time = 0;
-    for (size_t i = 0; i < line.size(); ++i)
-      if (cut[i] == static_cast<int>(s)) time += line[i].time;
-    const auto is_here = [&](size_t i) { return cut[item_of[i]] == static_cast<int>(s); };
-    size_t first = 0, last = ops.size() - 1;
-    while (!is_here(first)) ++first;
-    while (!is_here(last)) --last;
-    module_.remarks.push_back(format("stage '{}': '{}' .. '{}', {} % of the predicted time",
-                                     schedule_.pipeline->stages[s].name, graph_.op(ops[first]).name,
-                                     graph_.op(ops[last]).name, std::lround(100 * time / total)));
-  }
 }
 
 /// Numbers the stages so that each is behind those that it reads.

@@ -25,6 +25,14 @@ std::string name_of_forward(std::string name);
 /// True for what computes nothing: inputs, constants, draws.
 bool is_source(const Op& op);
 
+/// The forward pass as a line of cells: of nodes that go into one stage together.
+struct StageCells {
+  std::vector<LineItem> line;
+  std::vector<int> cell_of;      // by op: with which cell it goes into a stage; -1: it is computed wherever it is read
+  std::vector<bool> is_node;     // by op: it stands in the line; others follow what they read, or are read by
+  std::vector<bool> is_forward;  // by op: it is of the forward pass
+};
+
 /// Finds the stage of every op that computes.
 ///
 ///   forward pass     the stage that lists the node; views and what `train:` adds go where their operands are
@@ -39,6 +47,9 @@ class Stages {
   Stages(Module& module, const Schedule& schedule, const Target& target, Diags& diags);
   /// Reports nodes of the model that no stage lists, or that several do.
   void assign();
+  /// What `stages: N` cuts, in place of assign(), for a schedule that asks for stages without nodes; the module stays
+  /// as it is.
+  StageCells find_cells();
   /// The blocks, of which each op gets its number, and the place of its stage.
   std::vector<Pipeline::Block> number_blocks();
   /// What blocks read of each other: the first value of each pair.
@@ -48,6 +59,13 @@ class Stages {
 
  private:
   static constexpr int kNone = -1, kSeveral = -2;  // stages
+
+  /// Ops of the forward pass in a line, and the cells that they are of.
+  struct CellLine {
+    std::vector<OpId> ops;
+    std::vector<size_t> cell_of;  // by op of the line
+    std::vector<LineItem> cells;
+  };
 
   void assign_listed(int stage);
   bool is_of_model(const Origin& origin) const;
@@ -65,8 +83,8 @@ class Stages {
   void rank_stages();
   void assign_rest();
   void assign_cuts();
-  void note_cuts(const std::vector<OpId>& ops, const std::vector<LineItem>& line, const std::vector<int>& cut,
-                 const std::vector<size_t>& item_of);
+  void note_cuts(const CellLine& cells, const std::vector<int>& cut);
+  CellLine line_of_cells() const;
   bool is_of_model(OpId id) const;
   std::vector<int64_t> bytes_behind(const std::vector<OpId>& ops) const;
   void assign_forward();

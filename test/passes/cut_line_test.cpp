@@ -68,3 +68,33 @@ TEST_CASE("cut_line: as good as trying all cuts") {
     CHECK(bytes_of(line, found) == fewest);
   }
 }
+
+TEST_CASE("join_short_items: stretches of about a part of the time, between which little is sent") {
+  CHECK(join_short_items({{1, 9}, {1, 9}, {1, 1}, {1, 9}, {1, 9}, {1, 0}}, 2) == Cut{0, 0, 0, 1, 1, 1});
+  CHECK(join_short_items({{1, 9}, {1, 1}, {1, 9}, {1, 9}, {1, 9}, {1, 0}}, 2) == Cut{0, 0, 1, 1, 1, 2});
+  CHECK(join_short_items({{1, 1}, {9, 1}, {1, 1}, {1, 0}}, 4) == Cut{0, 1, 2, 2});
+  CHECK(join_short_items({{0, 1}, {0, 0}}, 4) == Cut{0, 0});
+  CHECK(join_short_items({}, 4).empty());
+}
+
+TEST_CASE("join_short_items: no stretch is longer than a part, but for an item that is") {
+  std::mt19937 random(2);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<LineItem> line(1 + random() % 60);
+    for (LineItem& item : line) item = {static_cast<double>(random() % 20), static_cast<int64_t>(random() % 50)};
+    double total = 0;
+    for (const LineItem& item : line) total += item.time;
+    const int parts = 1 + static_cast<int>(random() % 12);
+    const Cut found = join_short_items(line, parts);
+    REQUIRE(found.size() == line.size());
+    CHECK(found.front() == 0);
+    std::vector<double> times(line.size(), 0);
+    std::vector<int> items(line.size(), 0);
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (i > 0) CHECK((found[i] == found[i - 1] || found[i] == found[i - 1] + 1));
+      times[static_cast<size_t>(found[i])] += line[i].time;
+      ++items[static_cast<size_t>(found[i])];
+    }
+    for (size_t s = 0; s < line.size(); ++s) CHECK((items[s] < 2 || times[s] <= total / parts + 1e-9));
+  }
+}

@@ -247,10 +247,25 @@ std::string with_line(const std::string& text, const std::string& line) {
   return join(lines, "\n") + "\n";
 }
 
-std::string with_mesh(const std::string& text, const Mesh& mesh) {
+/// "{dp: 2, tp: 4}"
+static std::string mesh_text(const Mesh& mesh) {
   std::vector<std::string> axes;
   for (const MeshAxis& axis : mesh) axes.push_back(format("{}: {}", axis.name, axis.size));
-  return with_line(text, format("mesh: {{}}", join(axes, ", ")));
+  return "{" + join(axes, ", ") + "}";
+}
+
+std::string with_mesh(const std::string& text, const Mesh& mesh) { return with_line(text, "mesh: " + mesh_text(mesh)); }
+
+std::string place_text(const PlaceRequest& place) {
+  std::vector<std::string> ranks;
+  for (const int rank : place.ranks) ranks.push_back(std::to_string(rank));
+  return format("{}: {ranks: {}, mesh: {}}", place.name, list_text(ranks), mesh_text(place.mesh));
+}
+
+std::string stage_text(const StageRequest& stage) {
+  if (stage.has_rest) return stage.name + ": rest";
+  return stage.name + ": " +
+         (stage.nodes.size() == 1 ? selector_text(stage.nodes.front()) : selectors_text(stage.nodes));
 }
 
 }  // namespace weftc

@@ -35,7 +35,11 @@ std::optional<std::string> with_shard(const std::string& file, const std::string
 /// The same for `recompute: {limit: 512MiB}` in the mapping `train:`, with a comment behind it.
 std::optional<std::string> with_recompute_limit(const std::string& file, const std::string& text, int64_t bytes,
                                                 const std::string& comment, Diags& diags);
-/// A key and its value on one line, behind the line `weft: 1`, for a schedule that does not have the key.
+/// A place as an entry of the mapping `places:`: `p0: {ranks: [0, 1], mesh: {tp: 2}}`.
+std::string place_text(const PlaceRequest& place);
+/// A stage at the place of its name as an entry of the mapping `stages:` of `pipeline:`: `p0: ["h.{0..5}.*", "ln_f"]`.
+std::string stage_text(const StageRequest& stage);
+/// A key and its value on a line, or on several, behind the line `weft: 1`, for a schedule that does not have the key.
 std::string with_line(const std::string& text, const std::string& line);
 /// The line `mesh: {dp: 2, tp: 4}` there.
 std::string with_mesh(const std::string& text, const Mesh& mesh);

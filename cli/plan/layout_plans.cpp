@@ -22,13 +22,6 @@ std::string text_on(const PlanRequest& request, const Mesh& mesh) {
   return request.mesh ? request.kept : with_mesh(request.kept, mesh);
 }
 
-/// The graph in front of apply-layouts, on the user's mesh or on all ranks as one axis.
-std::unique_ptr<Compilation> compile_until_layouts(const Options& options, const PlanRequest& request, Diags& diags) {
-  Options until = with_schedule(options, text_on(request, meshes_of(request.ranks).front()));
-  until.stop_after = "bind-collectives";
-  return compile_graph(until, diags);
-}
-
 /// True if a value, by its name in an entry, is one of the samples of a batch: no parameter, and with as many rows as
 /// an input has.
 bool has_samples(const Module& module, const std::string& name) {
@@ -59,7 +52,10 @@ std::vector<std::string> axis_names(const Module& module, const ShardingPlan& pl
   return names;
 }
 
-void rename_axes(ShardingPlan& plan, const std::vector<std::string>& names) {
+}  // namespace
+
+void name_axes(const Module& module, ShardingPlan& plan) {
+  const std::vector<std::string> names = axis_names(module, plan);
   std::map<std::string, std::string> renamed;
   for (size_t a = 0; a < plan.mesh.size(); ++a) renamed[std::exchange(plan.mesh[a].name, names[a])] = names[a];
   for (PlannedEntry& planned : plan.entries)
@@ -67,7 +63,11 @@ void rename_axes(ShardingPlan& plan, const std::vector<std::string>& names) {
       for (std::string& axis : request.axes) axis = renamed.at(axis);
 }
 
-}  // namespace
+std::unique_ptr<Compilation> compile_until_layouts(const Options& options, const PlanRequest& request, Diags& diags) {
+  Options until = with_schedule(options, text_on(request, meshes_of(request.ranks).front()));
+  until.stop_after = "bind-collectives";
+  return compile_graph(until, diags);
+}
 
 std::string seconds_text(double seconds) { return nanoseconds_text(std::llround(seconds * 1e9)); }
 
@@ -128,7 +128,7 @@ std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanReques
   for (KnownPlan& known : made.known)
     if (known.plan) named.push_back(&*known.plan);
   for (ShardingPlan* plan : named)
-    if (!request.mesh) rename_axes(*plan, axis_names(c->module, *plan));
+    if (!request.mesh) name_axes(c->module, *plan);
   return made;
 }
 

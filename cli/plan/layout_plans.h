@@ -32,6 +32,12 @@ struct LayoutPlans {
 /// Nothing after reporting.
 std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanRequest& request, Diags& diags);
 
+/// Names the axes of a plan by what its entries slice: `dp` samples, `tp` anything else.
+void name_axes(const Module& module, ShardingPlan& plan);
+
+/// The graph in front of apply-layouts, on the user's mesh or on all ranks as one axis. Nothing after reporting.
+std::unique_ptr<Compilation> compile_until_layouts(const Options& options, const PlanRequest& request, Diags& diags);
+
 /// The kept schedule with the mesh, if it has none, and the entries of a plan, each with what it saves.
 std::optional<std::string> schedule_of(const PlanRequest& request, const ShardingPlan& plan, Diags& diags);
 

@@ -154,7 +154,8 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
   if (options.level == "pipeline") {
     const bool has_best = !found.empty() && best_of(found).refused.empty();
     const double best = has_best ? best_of(found).seconds : std::numeric_limits<double>::infinity();
-    std::ranges::move(plan_stages(options, planned.request, trains, best), std::back_inserter(found));
+    const ShardingPlan* whole = layouts.plans.empty() ? nullptr : &layouts.plans.front();
+    std::ranges::move(plan_stages(options, planned.request, trains, best, whole), std::back_inserter(found));
   }
   if (found.empty()) {
     report_memory(options, planned.request, layouts.least, diags);
@@ -166,7 +167,7 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
                 found.size(), best_of(found).refused);
     return {};
   }
-  if (best_of(found).stages == 1) drop_needless_entries(options, planned.request, best_of(found).seconds, found);
+  if (best_of(found).stages.empty()) drop_needless_entries(options, planned.request, best_of(found).seconds, found);
   PredictedSchedule transformed = plan_transforms(options, best_of(found));
   if (transformed.is_better_than(best_of(found))) found.push_back(std::move(transformed));
   std::fprintf(stderr, "%s", schedule_table(found).c_str());

@@ -92,7 +92,7 @@ PlanReport report_for(const PlanRequest& request, const LayoutPlans& layouts) {
 /// Layouts without entries: of all ranks alike. They are listed once, wherever they come from.
 bool are_alike(const ShardingPlan& plan) { return !plan.is_bound && plan.entries.empty(); }
 bool are_alike(const PredictedSchedule& schedule) {
-  return schedule.stages == 1 && schedule.layouts && are_alike(*schedule.layouts);
+  return schedule.stages.empty() && schedule.layouts && are_alike(*schedule.layouts);
 }
 
 void add_known(PlanWay way, PlanReport& report) {
@@ -112,7 +112,7 @@ PlanReport report_of_layouts(const PlanRequest& request, const LayoutPlans& layo
     way.refused = known.missing;
     add_known(std::move(way), report);
   }
-  report.mesh = layouts.plans.front().mesh;
+  report.stages = {layouts.plans.front().mesh};
   report.entries = entry_rows(layouts.plans.front());
   return report;
 }
@@ -128,10 +128,9 @@ PlanReport report_of_schedules(const PlanRequest& request, const LayoutPlans& la
     if (!has_alike || !are_alike(schedule)) add_known(way_of(schedule), report);
   const PredictedSchedule& best = found.front();
   report.stages = best.stages;
+  if (report.stages.empty()) report.stages.push_back(best.layouts ? best.layouts->mesh : Mesh());
   report.schedule = best.text;
-  if (!best.layouts) return report;
-  report.mesh = best.layouts->mesh;
-  report.entries = entry_rows(*best.layouts);
+  if (best.layouts) report.entries = entry_rows(*best.layouts);
   return report;
 }
 

@@ -55,7 +55,7 @@ class PlanPage {
 
   void add_cards() {
     const double seconds = plan_.time->seconds();
-    card("mesh", mesh_name(), report_.stages > 1 ? format("in each of {} stages", report_.stages) : "of all ranks");
+    add_meshes();
     card("predicted", seconds_text(seconds), bound_text());
     card("memory a rank", bytes_text(plan_.memory),
          report_.memory > 0 ? "of " + bytes_text(report_.memory) : "how much there is, is not said");
@@ -63,13 +63,20 @@ class PlanPage {
     add_most(*plan_.time);
   }
 
-  std::string mesh_name() const { return report_.mesh.empty() ? "one rank" : axes_text(report_.mesh); }
+  void add_meshes() {
+    std::vector<std::string> names;
+    for (const Mesh& mesh : report_.stages) names.push_back(mesh.empty() ? "one rank" : axes_text(mesh));
+    const bool are_alike = std::ranges::count(names, names.front()) == std::ssize(names);
+    const std::string more = names.size() > 1 ? format("{} {} stages", are_alike ? "in each of" : "in", names.size())
+                                              : std::string("of all ranks");
+    card("mesh", are_alike ? names.front() : join(names, ", "), more);
+  }
 
   /// How near the plan is to what no layouts of any mesh take less than; the levels above know no bound.
   std::string bound_text() const {
     if (report_.level != "shard") return "behind fusion and overlap";
     for (const SearchRow& search : report_.searches)
-      if (search.mesh == axes_text(report_.mesh) && search.bound > 0)
+      if (search.mesh == axes_text(report_.stages.front()) && search.bound > 0)
         return search.gap < 1e-4 ? "no layouts of this mesh take less"
                                  : format("at most {} above the bound", share_of(search.gap, 1));
     return "a sum over ops and collectives";
@@ -100,30 +107,34 @@ class PlanPage {
     card("takes longest", most.second, more);
   }
 
-  /// The ranks of each stage as a table of squares: the last axis to the right, the others downwards.
   void add_stages() {
-    const Mesh& mesh = report_.mesh;
+    int rank = 0;
+    for (size_t stage = 0; stage < report_.stages.size(); ++stage) {
+      if (static_cast<int>(stage) < kMostDrawn) add_stage(stage, rank);
+      rank += mesh_size(report_.stages[stage]);
+    }
+  }
+
+  /// The ranks of a stage as a table of squares: the last axis to the right, the others downwards.
+  void add_stage(size_t stage, int first) {
+    const Mesh& mesh = report_.stages[stage];
     const int left = mesh.size() > 1 ? kLabel : 0;
-    const int columns = mesh.empty() ? 1 : mesh.back().size;
-    int rows = 1;
-    for (size_t axis = 0; axis + 1 < mesh.size(); ++axis) rows *= mesh[axis].size;
-    for (int stage = 0; stage < std::min(report_.stages, kMostDrawn); ++stage) {
-      Params& drawn = params_.list("stages").emplace_back();
-      const int shown_rows = std::min(rows, kMostDrawn), shown_columns = std::min(columns, kMostDrawn);
-      drawn.set("name", report_.stages > 1 ? format("stage {}", stage) : "");
-      drawn.set("width", std::to_string(left + shown_columns * kCell));
-      drawn.set("height", std::to_string(kHead + shown_rows * kRow));
-      drawn.set("more", rows > shown_rows || columns > shown_columns
-                            ? format("the first {} x {} of {} x {} ranks", shown_rows, shown_columns, rows, columns)
-                            : "");
-      drawn.list("labels"), drawn.list("ranks");
-      for (int c = 0; c < shown_columns && !mesh.empty(); ++c)
-        add_label(drawn, left + c * kCell + kCell / 2, 14, "middle", format("{} {}", mesh.back().name, c));
-      for (int r = 0; r < shown_rows; ++r) {
-        if (mesh.size() > 1) add_label(drawn, kLabel - 8, kHead + r * kRow + 18, "end", row_name(mesh, r));
-        for (int c = 0; c < shown_columns; ++c)
-          add_rank(drawn, stage * rows * columns + r * columns + c, left + c * kCell, kHead + r * kRow, c);
-      }
+    const int columns = mesh.empty() ? 1 : mesh.back().size, rows = mesh_size(mesh) / columns;
+    const int shown_rows = std::min(rows, kMostDrawn), shown_columns = std::min(columns, kMostDrawn);
+    Params& drawn = params_.list("stages").emplace_back();
+    drawn.set("name", report_.stages.size() > 1 ? format("stage {}", stage) : "");
+    drawn.set("width", std::to_string(left + shown_columns * kCell));
+    drawn.set("height", std::to_string(kHead + shown_rows * kRow));
+    drawn.set("more", rows > shown_rows || columns > shown_columns
+                          ? format("the first {} x {} of {} x {} ranks", shown_rows, shown_columns, rows, columns)
+                          : "");
+    drawn.list("labels"), drawn.list("ranks");
+    for (int c = 0; c < shown_columns && !mesh.empty(); ++c)
+      add_label(drawn, left + c * kCell + kCell / 2, 14, "middle", format("{} {}", mesh.back().name, c));
+    for (int r = 0; r < shown_rows; ++r) {
+      if (mesh.size() > 1) add_label(drawn, kLabel - 8, kHead + r * kRow + 18, "end", row_name(mesh, r));
+      for (int c = 0; c < shown_columns; ++c)
+        add_rank(drawn, first + r * columns + c, left + c * kCell, kHead + r * kRow, c);
     }
   }
 

@@ -59,9 +59,9 @@ struct SearchRow {
 
 struct PlanReport {
   std::string model, machine, level;
-  int ranks = 1, stages = 1;
+  int ranks = 1;
   int64_t memory = 0;         // of a rank of the machine; 0: not known
-  Mesh mesh;                  // of a stage
+  std::vector<Mesh> stages;   // their meshes: one where there is no pipeline
   std::vector<PlanWay> ways;  // of the search, the best first, which is the plan; then those that people know
   std::vector<PlanEntryRow> entries;
   std::vector<SearchRow> searches;

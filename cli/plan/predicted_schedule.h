@@ -19,8 +19,8 @@ struct PredictedSchedule {
   std::string refused;  // why there is no such program, or "": "[pipeline-rows]", "too little memory"
   TimeParts time = {};  // its parts
   std::vector<ExchangeRow> exchanges = {};   // of the rank that sends most
-  std::optional<ShardingPlan> layouts = {};  // of each stage
-  int stages = 1;
+  std::optional<ShardingPlan> layouts = {};  // of each stage, of unequal ones that of the largest
+  std::vector<Mesh> stages = {};             // their meshes; none: one stage of all ranks
 
   bool is_better_than(const PredictedSchedule& other) const {
     return refused.empty() && (!other.refused.empty() || seconds < other.seconds);

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
 
+#include "cli/plan/uneven_plans.h"
 #include "frontend/schedule_writer.h"
 
 namespace weftc {
@@ -20,21 +24,28 @@ double estimate(double whole, int stages, int micro_batches) {
 
 class StageSearch {
  public:
-  StageSearch(const Options& options, const PlanRequest& request, bool trains, double best)
-      : options_(options), request_(request), trains_(trains), unstaged_(best), best_(best) {}
+  StageSearch(const Options& options, const PlanRequest& request, bool trains, double best, const ShardingPlan* whole)
+      : options_(options), request_(request), trains_(trains), whole_(whole), unstaged_(best), best_(best) {}
 
   std::vector<PredictedSchedule> run() {
     for (int stages = 2; stages <= request_.ranks; ++stages)
       if (request_.ranks % stages == 0) try_stages(stages);
+    try_uneven_stages();
     try_orders();
     return std::move(found_);
   }
 
  private:
   struct Pipe {
-    ShardingPlan layouts;  // inside of each stage
-    int stages = 0, micro_batches = 0;
+    std::string what;                     // "dp 2 x tp 2; 4 stages"
+    std::string text;                     // a schedule without a pipeline
+    std::string places;                   // lines of YAML; "": stages have places of their own
+    std::string stages;                   // lines of `pipeline:`
+    std::vector<Mesh> meshes;             // by stage
+    std::optional<ShardingPlan> layouts;  // inside of each stage
+    int micro_batches = 0;
     std::string order;
+    bool splits_backward = false;
   };
 
   /// What a stage needs is known of its plan: its part of the weights, and what waits of some micro-batches. So layouts
@@ -47,21 +58,65 @@ class StageSearch {
   /// Tries so many stages with layouts for this memory (0: enough). True if it does not suffice, however many
   /// micro-batches there are.
   bool lacks_memory(int stages, int64_t memory) {
-    Machine machine = request_.machine;
-    machine.memory = memory;
-    Diags reported_without_stages;
-    const std::optional<LayoutPlans> found = plan_layouts(
-        options_, {request_.file, request_.kept, machine, request_.ranks / stages}, reported_without_stages);
-    if (!found || found->plans.empty()) return false;
-    const ShardingPlan& layouts = found->plans.front();
+    const ShardingPlan* layouts = layouts_on(request_.ranks / stages, memory);
+    std::optional<Pipe> pipe = layouts ? even_pipe(stages, *layouts) : std::nullopt;
+    if (!pipe) return false;
     bool is_short = false, is_possible = false;
     for (int micro_batches = stages; micro_batches <= std::max(stages, kMostMicroBatches); micro_batches *= 2) {
-      if (estimate(layouts.seconds, stages, micro_batches) > kFar * best_) continue;
-      const PredictedSchedule made = add({layouts, stages, micro_batches, trains_ ? "1f1b" : "gpipe"});
+      if (estimate(layouts->seconds, stages, micro_batches) > kFar * best_) continue;
+      pipe->micro_batches = micro_batches;
+      const PredictedSchedule made = add(*pipe);
       if (made.refused.starts_with("[")) break;  // with more of them it cannot be compiled either
       (made.refused.empty() ? is_possible : is_short) = true;
     }
     return is_short && !is_possible;
+  }
+
+  std::optional<Pipe> even_pipe(int stages, const ShardingPlan& layouts) {
+    const bool is_one_rank = stages == request_.ranks;
+    Diags diags;
+    const std::optional<std::string> text = is_one_rank ? request_.kept : schedule_of(request_, layouts, diags);
+    if (!text) return {};
+    Pipe pipe;
+    pipe.what = format("{}{} stages", is_one_rank ? "" : mesh_text(request_, layouts) + "; ", stages);
+    pipe.text = *text, pipe.stages = format("stages: {}", stages), pipe.order = usual_order();
+    pipe.meshes.assign(static_cast<size_t>(stages), is_one_rank ? Mesh() : layouts.mesh);
+    if (!is_one_rank) pipe.layouts = layouts;
+    return pipe;
+  }
+
+  const char* usual_order() const { return trains_ ? "1f1b" : "gpipe"; }
+
+  /// The best layouts on so many ranks; null where there are none.
+  const ShardingPlan* layouts_on(int ranks, int64_t memory) {
+    if (ranks == request_.ranks) return whole_;
+    const auto [known, is_new] = layouts_.try_emplace({ranks, memory});
+    if (is_new) {
+      Machine machine = request_.machine;
+      machine.memory = memory;
+      Diags reported_without_stages;
+      std::optional<LayoutPlans> found =
+          plan_layouts(options_, {request_.file, request_.kept, machine, ranks}, reported_without_stages);
+      if (found && !found->plans.empty()) known->second = std::move(found->plans.front());
+    }
+    return known->second ? &*known->second : nullptr;
+  }
+
+  /// Of the best cut more and more micro-batches, as long as that is faster; of the others as many as were best.
+  void try_uneven_stages() {
+    const auto on = [this](int ranks, int64_t memory) { return layouts_on(ranks, memory); };
+    std::optional<int> best;
+    for (const UnevenPlan& plan : plan_uneven_stages(options_, request_, on)) {
+      Pipe pipe{plan.what, plan.text, plan.places, plan.stages, plan.meshes, plan.layouts, 0, usual_order()};
+      double before = std::numeric_limits<double>::infinity();
+      for (const int micro_batches : best ? std::vector<int>{*best} : plan.promising) {
+        if (plan.placed.seconds(micro_batches) > kFar * best_) continue;
+        pipe.micro_batches = micro_batches;
+        const PredictedSchedule made = add(pipe);
+        if (made.refused.starts_with("[") || made.seconds > before) break;
+        if (made.refused.empty()) before = made.seconds, best = micro_batches;
+      }
+    }
   }
 
   /// The order of the best one searched for its times: never a longer one.
@@ -71,25 +126,28 @@ class StageSearch {
     searched.order = "search";
     add(searched);
     if (!trains_) return;
-    searched.order = "search, backward: split";
+    searched.splits_backward = true;
     add(searched);
   }
 
+  /// On one line, but for stages that are listed.
+  static std::string pipeline_text(const Pipe& pipe) {
+    std::vector<std::string> keys = {pipe.stages, format("micro_batches: {}", pipe.micro_batches),
+                                     "order: " + pipe.order};
+    if (pipe.splits_backward) keys.push_back("backward: split");
+    return pipe.places.empty() ? "pipeline: {" + join(keys, ", ") + "}" : "pipeline:\n  " + join(keys, "\n  ");
+  }
+
   PredictedSchedule add(const Pipe& pipe) {
-    const bool is_one_rank = pipe.stages == request_.ranks;
-    Diags diags;
-    const std::optional<std::string> text = is_one_rank ? request_.kept : schedule_of(request_, pipe.layouts, diags);
-    if (!text) return {};
-    const std::string line =
-        format("pipeline: {stages: {}, micro_batches: {}, order: {}}", pipe.stages, pipe.micro_batches, pipe.order);
-    const std::string what =
-        format("{}{} stages, {} micro-batches, {}", is_one_rank ? "" : mesh_text(request_, pipe.layouts) + "; ",
-               pipe.stages, pipe.micro_batches, pipe.order);
-    found_.push_back(predict_aloud(options_, what, with_line(*text, line)));
+    const std::string lines = pipeline_text(pipe);
+    std::string text = with_line(pipe.text, lines);
+    if (!pipe.places.empty()) text = with_line(text, pipe.places);
+    const std::string what = format("{}, {} micro-batches, {}{}", pipe.what, pipe.micro_batches, pipe.order,
+                                    pipe.splits_backward ? ", backward: split" : "");
+    found_.push_back(predict_aloud(options_, what, std::move(text)));
     PredictedSchedule& made = found_.back();
-    made.stages = pipe.stages;
-    if (!is_one_rank) made.layouts = pipe.layouts;
-    made.text.insert(made.text.find(line) + line.size(), "  # " + comment_of(made));
+    made.stages = pipe.meshes, made.layouts = pipe.layouts;
+    made.text.insert(made.text.find(lines) + std::min(lines.find('\n'), lines.size()), "  # " + comment_of(made));
     if (made.refused.empty() && made.seconds < best_) {
       best_ = made.seconds;
       best_pipe_ = pipe;
@@ -105,17 +163,19 @@ class StageSearch {
   const Options& options_;
   const PlanRequest& request_;
   const bool trains_;
+  const ShardingPlan* whole_;
   const double unstaged_;
-  double best_;  // seconds, of all that is known
+  double best_;                                                             // seconds, of all that is known
+  std::map<std::pair<int, int64_t>, std::optional<ShardingPlan>> layouts_;  // by ranks and memory
   std::optional<Pipe> best_pipe_;
   std::vector<PredictedSchedule> found_;
 };
 
 }  // namespace
 
-std::vector<PredictedSchedule> plan_stages(const Options& options, const PlanRequest& request, bool trains,
-                                           double best) {
-  return StageSearch(options, request, trains, best).run();
+std::vector<PredictedSchedule> plan_stages(const Options& options, const PlanRequest& request, bool trains, double best,
+                                           const ShardingPlan* whole) {
+  return StageSearch(options, request, trains, best, whole).run();
 }
 
 }  // namespace weftc

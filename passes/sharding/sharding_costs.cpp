@@ -116,18 +116,24 @@ int64_t ShardingCosts::resharding_for_reader(const TensorType& from, const Layou
   return cost + (cost <= kCut * from.ndim() ? kCut : kOfReader);
 }
 
-int64_t laid_out_cost(const Module& module, const Graph& graph, const Ceilings& ceilings,
-                      const ExchangeSeconds& exchange, const LayerCopies& copies) {
-  int64_t cost = 0;
+void for_each_cost(const Module& module, const Graph& graph, const Ceilings& ceilings, const ExchangeSeconds& exchange,
+                   const UseCost& use) {
   for (const OpId id : graph.order()) {
     const Op& op = graph.op(id);
     const Mesh mesh = module.mesh(graph, op.place);
     if (category(op) != Category::Collective)
-      cost += copies.of(id) * computing_in(module, graph, op, mesh, ceilings);
+      use(id, computing_in(module, graph, op, mesh, ceilings));
     else
-      cost += copies.of(id) * seconds_of({op.kind, axes_of(op), {}}, local_bytes(graph.type(op.inputs[0]), mesh),
-                                         local_bytes(graph.type(op.outputs[0]), mesh), exchange);
+      use(id, seconds_of({op.kind, axes_of(op), {}}, local_bytes(graph.type(op.inputs[0]), mesh),
+                         local_bytes(graph.type(op.outputs[0]), mesh), exchange));
   }
+}
+
+int64_t laid_out_cost(const Module& module, const Graph& graph, const Ceilings& ceilings,
+                      const ExchangeSeconds& exchange, const LayerCopies& copies) {
+  int64_t cost = 0;
+  for_each_cost(module, graph, ceilings, exchange,
+                [&](OpId id, int64_t picoseconds) { cost += copies.of(id) * picoseconds; });
   return cost;
 }
 

@@ -44,7 +44,11 @@ class ShardingCosts {
   mutable std::map<std::string, int64_t> known_;
 };
 
-/// What the ops and collectives of a graph that is laid out take, one after the other: the sum that a plan minimises.
+/// Calls use(op, picoseconds) for the ops and collectives of a graph that is laid out.
+using UseCost = std::function<void(OpId, int64_t)>;
+void for_each_cost(const Module& module, const Graph& graph, const Ceilings& ceilings, const ExchangeSeconds& exchange,
+                   const UseCost& use);
+/// What they take one after the other: the sum that a plan minimises.
 int64_t laid_out_cost(const Module& module, const Graph& graph, const Ceilings& ceilings,
                       const ExchangeSeconds& exchange, const LayerCopies& copies = {});
 

@@ -188,6 +188,62 @@ def check_stages():
     harness.check("stages/compute what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
 
 
+UNEVEN_TRAIN = """weft: 1
+train:
+  loss: {cross_entropy: {scores: scores, labels: labels}}
+  inputs: {labels: "int64[384]"}
+  optimizer: {adamw: {rate: 1e-3, epsilon: 1e-5}}
+"""
+
+
+def headed_model(name, rows, width, scores):
+    """Four small layers, and a head that takes twice as long as all of them."""
+    weights = [f'float[{width},{width}] "layer{l}.fc.weight" = random({l}, 0.1)' for l in range(4)]
+    layers = "".join(
+        f' ["layer{l}.fc"] "layer{l}.x" = MatMul("{"x" if l == 0 else f"layer{l - 1}.y"}", "layer{l}.fc.weight")'
+        f' ["layer{l}.act"] "layer{l}.y" = Tanh("layer{l}.x")\n'
+        for l in range(4))
+    file = FOLDER / f"{name}.onnxtxt"
+    file.write_text(
+        f'<ir_version: 10, opset_import: ["" : 20]>\nm (float[{rows},{width}] x) => (float[{rows},{scores}] scores) <\n'
+        + ",\n".join([*weights, f'float[{width},{scores}] "head.weight" = random(9, 0.1)'])
+        + f'> {{\n{layers} [head] scores = MatMul("layer3.y", "head.weight")\n}}\n')
+    return file
+
+
+UNEVEN = """places:
+  stage0: {ranks: [0], mesh: {tp: 1}}
+  stage1: {ranks: [1, 2], mesh: {tp: 2}}
+pipeline:  # saves """
+UNEVEN_STAGES = """
+  stages:
+    stage0: "layer{0..3}.*"
+    stage1: rest
+  micro_batches: """
+
+
+def check_uneven_stages():
+    """A head that takes longer than all layers has more of the ranks: in a training over slow links, and where no rank has room for all."""
+    for name, sizes, capacity, bandwidth, flags in (("training", (384, 128, 1024), "8GB", "200MB/s", ("--train", FOLDER / "uneven.kept.yaml")),
+                                                    ("weights", (64, 256, 2048), "1500KB", "20MB/s", ())):
+        model, on, file, page = headed_model("uneven", *sizes), *(FOLDER / f"uneven{end}" for end in (".machine.yaml", ".yaml", ".html"))
+        (FOLDER / "uneven.kept.yaml").write_text(UNEVEN_TRAIN)
+        on.write_text(HOST.format(ranks=3, capacity=capacity).replace("bandwidth: 1GB/s", f"bandwidth: {bandwidth}"))
+        status, _, err = harness.weft("plan", model, "--machine", on, *flags, "--level", "pipeline", "-o", file, "--page", page)
+        if not harness.check(f"uneven {name}/is planned", status == 0, f"exit {status}: {err[-400:]}"):
+            continue
+        text = file.read_text()
+        harness.check(f"uneven {name}/places", UNEVEN in text and UNEVEN_STAGES in text and '  "head.weight": {tp: 1}' in text, text)
+        others = [float(row[1]) for row in re.findall(r"^  (\S.*?) {2,}\S+ \S+ {2,}(\d+\.\d+) ", err, re.M) if not row[0].startswith("stages on 1, 2 ranks, ")]
+        harness.check(f"uneven {name}/is faster than others", len(others) >= 2 - (name == "weights") and min(others) >= 1.1, err[-900:])
+        harness.check(f"uneven {name}/page", "tp 2" in page.read_text() and "in 2 stages" in page.read_text(), "no stages")
+        Page(f"uneven {name}/page", page).check_table(err)
+        if name == "training" and not harness.FULL:  # its kernels take long to build
+            continue
+        status, out, err = harness.weft("verify", model, "--schedule", file)
+        harness.check(f"uneven {name}/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
+
+
 def check_stages_for_memory():
     """Where no rank has the memory for all layers, stages may have; else the least that any schedule takes is said."""
     model = harness.make_gpt2(FOLDER / "small.onnx", "--layers", "2", "--width", "64", "--heads", "4", "--vocab", "128", "--context", "32")
@@ -395,6 +451,7 @@ if __name__ == "__main__":
     check_training()
     check_size()
     check_stages()
+    check_uneven_stages()
     check_stages_for_memory()
     check_recomputation()
     check_transforms()

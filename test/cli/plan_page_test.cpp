@@ -170,12 +170,17 @@ TEST_CASE("plan page: every rank is drawn, and each entry of the schedule stands
     CHECK(made.report.schedule.find(entry.line) != std::string::npos);
     CHECK(entry.of_rank * 4 == entry.whole);
   }
-  made.report.mesh = {{"dp", 40}, {"tp", 2}}, made.report.stages = 3;
+  made.report.stages.assign(3, Mesh{{"dp", 40}, {"tp", 2}});
   const std::string large = plan_page(made.report);
   CHECK(all_between(large, "<text class=\"rank\"", "</text>").size() == 3 * 16 * 2);
   CHECK(large.find("the first 16 x 2 of 40 x 2 ranks") != std::string::npos);
   CHECK(large.find(">dp 15</text>") != std::string::npos);
   CHECK(large.find(">80</text>") != std::string::npos);  // the first rank of the second stage
+  made.report.stages = {{{"tp", 3}}, {}};
+  const std::string uneven = plan_page(made.report);
+  CHECK(all_between(uneven, "<text class=\"rank\"", "</text>").size() == 4);
+  CHECK(uneven.find("tp 3, one rank") != std::string::npos);
+  CHECK(uneven.find("in 2 stages") != std::string::npos);
 }
 
 TEST_CASE("plan page: the size of the search, a bar for each number of ways") {

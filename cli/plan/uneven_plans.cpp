@@ -1,0 +1,334 @@
+// Cells of nodes in a line, what they take on so many ranks, where the line is cut: all by the sums that layouts are
+// chosen by. The best few cuts become schedules.
+#include "cli/plan/uneven_plans.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "cli/compilation.h"
+#include "cli/plan/place_layouts.h"
+#include "cli/plan/stage_nodes.h"
+#include "frontend/schedule_writer.h"
+#include "passes/cost/machine.h"
+#include "passes/prepare/stages.h"
+#include "passes/select.h"
+#include "passes/sharding/cell_costs.h"
+#include "passes/transform/transforms.h"
+
+namespace weftc {
+
+namespace {
+
+// Of the time: what a cut has to promise before it is compiled.
+constexpr double kWorthTrying = 0.98;
+constexpr size_t kMostCuts = 3;
+// So many stretches of about equal time is a model cut into before all cuts are compared.
+constexpr int kStretches = 32;
+constexpr int kMostInPipeline = 64;  // micro-batches
+// Up to so many ranks also numbers are tried that do not divide them.
+constexpr int kFewRanks = 16;
+
+/// How many ranks a place may have: powers of two, what they leave of all, and what divides all.
+std::vector<int> place_sizes(int ranks) {
+  std::set<int> sizes;
+  for (int size = 1; size <= ranks; ++size) {
+    const bool is_power = (size & (size - 1)) == 0;
+    if (ranks % size == 0 || is_power) sizes.insert(size);
+    if (is_power && size < ranks && ranks <= kFewRanks) sizes.insert(ranks - size);
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+/// Seconds that a byte takes from a rank to the next one.
+double link_seconds(const Machine& machine, int rank) {
+  constexpr int64_t kBytes = int64_t{1} << 24;
+  return collective_seconds(machine, OpKind::Transfer, kBytes, kBytes, group_of(machine, {rank - 1, rank})) / kBytes;
+}
+
+/// The stages that have a value.
+class StageValues {
+ public:
+  StageValues(const Module& module, const StageCells& cells, const std::vector<int>& stage_of)
+      : graph_(module.graph), stages_(graph_.op_capacity()) {
+    const std::vector<OpId> order = graph_.order();
+    for (auto at = order.rbegin(); at != order.rend(); ++at)
+      if (const int cell = cells.cell_of[at->index]; cell >= 0)
+        stages_[at->index] = {stage_of[static_cast<size_t>(cell)]};
+      else  // computed wherever it is read
+        stages_[at->index] = readers(*at);
+  }
+
+  /// True if the value is made in the stage, and read in no other one unless that makes it too.
+  bool is_inside(ValueId value, int stage) const {
+    const OpId maker = graph_.producer(value);
+    const std::set<int>& made = stages_[maker.index];
+    return made.contains(stage) && std::ranges::includes(made, readers(maker));
+  }
+
+ private:
+  std::set<int> readers(OpId id) const {
+    std::set<int> found;
+    for (const ValueId v : graph_.op(id).outputs)
+      for (const Use& use : graph_.value(v).uses)
+        if (use.op) found.insert(stages_[use.op.index].begin(), stages_[use.op.index].end());
+    return found;
+  }
+
+  const Graph& graph_;
+  std::vector<std::set<int>> stages_;  // by op
+};
+
+class UnevenSearch {
+ public:
+  UnevenSearch(const PlanRequest& request, const LayoutsOn& layouts_on, Compilation& c)
+      : request_(request),
+        layouts_on_(layouts_on),
+        c_(c),
+        names_(c.module, c.module.graph, c.schedule.aliases),
+        schedule_(c.schedule) {
+    schedule_.pipeline.emplace().cuts = true;
+    Diags unreported;
+    cells_ = Stages(c.module, schedule_, c.target, unreported).find_cells();
+    join_cells();
+  }
+
+  std::vector<UnevenPlan> run() {
+    find_micro_batches();
+    if (cells_.line.size() < 2 || micro_batches_.empty()) return {};
+    std::vector<UnevenPlan> found = plans(0);
+    const int64_t memory = request_.machine.memory;
+    // Where weights are too large for any stages, layouts in which ranks have a part of them.
+    return found.empty() && memory > 0 ? plans(memory) : found;
+  }
+
+ private:
+  struct Cut {
+    PlacedStages placed;
+    double ratio = 1;  // to even stages, with the micro-batches that suit it most
+    std::vector<int> promising;
+  };
+
+  /// A model of many nodes becomes a line of fewer cells.
+  void join_cells() {
+    const std::vector<int> stretch_of = join_short_items(cells_.line, kStretches);
+    std::vector<LineItem> line;
+    for (size_t i = 0; i < stretch_of.size(); ++i) {
+      if (static_cast<size_t>(stretch_of[i]) == line.size()) line.emplace_back();
+      line.back().time += cells_.line[i].time;
+      line.back().behind = cells_.line[i].behind;
+    }
+    for (int& cell : cells_.cell_of)
+      if (cell >= 0) cell = stretch_of[static_cast<size_t>(cell)];
+    cells_.line = std::move(line);
+  }
+
+  void find_micro_batches() {
+    for (int count = 1; count <= kMostInPipeline; count *= 2)
+      if (!batch_seeds(c_.module, count).empty()) micro_batches_.push_back(count);
+  }
+
+  /// What cells take on so many ranks; null where no layouts are known.
+  const CellCosts* costs_on(int ranks, int64_t memory) {
+    const auto [known, is_new] = costs_.try_emplace({ranks, memory});
+    const ShardingPlan* plan = is_new ? layouts_on(ranks, memory) : nullptr;
+    if (plan) {
+      Schedule schedule = c_.schedule;
+      schedule.mesh = plan->mesh;
+      for (const PlannedEntry& planned : plan->entries) schedule.shard.push_back(planned.entry);
+      known->second = cell_costs(c_.module, schedule, c_.target, request_.machine, cells_.cell_of, cells_.line.size());
+    }
+    return known->second.seconds.empty() ? nullptr : &known->second;
+  }
+
+  const ShardingPlan* layouts_on(int ranks, int64_t memory) const {
+    return layouts_on_(ranks, memory * request_.ranks / ranks);
+  }
+
+  /// Places of sizes that are not settled take no less than this: the part of each rank.
+  static PlaceChoice least_on(int ranks, const CellCosts& on_one) {
+    PlaceChoice least{ranks, on_one.seconds, on_one.bytes};
+    for (double& seconds : least.seconds) seconds /= ranks;
+    for (int64_t& bytes : least.bytes) bytes /= ranks;
+    return least;
+  }
+
+  PlacedLine line_for(const std::set<int>& settled, int64_t memory) {
+    PlacedLine line;
+    line.ranks = request_.ranks, line.memory = request_.machine.memory;
+    for (const int size : place_sizes(request_.ranks)) {
+      const bool is_settled = settled.contains(size);
+      const CellCosts* costs = costs_on(is_settled ? size : 1, memory);
+      if (costs && is_settled) line.choices.push_back({size, costs->seconds, costs->bytes});
+      if (costs && !is_settled) line.choices.push_back(least_on(size, *costs));
+    }
+    line.values = values();
+    for (int rank = 0; rank < request_.ranks; ++rank)
+      line.link.push_back(rank == 0 ? 0 : link_seconds(request_.machine, rank));
+    return line;
+  }
+
+  /// What cells read of each other: values of the forward pass, and derivatives.
+  std::vector<CellValue> values() const {
+    const Graph& graph = c_.module.graph;
+    std::map<ValueId, std::set<int>> readers;
+    for (const OpId id : graph.order())
+      for (const ValueId v : graph.op(id).inputs) {
+        const int from = v ? cells_.cell_of[graph.producer(v).index] : -1, to = cells_.cell_of[id.index];
+        if (from >= 0 && to >= 0 && from != to) readers[v].insert(to);
+      }
+    std::vector<CellValue> values;
+    for (const auto& [value, cells] : readers)
+      values.push_back({cells_.cell_of[graph.producer(value).index],
+                        {cells.begin(), cells.end()},
+                        local_bytes(graph.type(value), {})});
+    return values;
+  }
+
+  /// Layouts on numbers of ranks that do not divide all are sought where they may be worth it: where even the least
+  /// that they take makes a promising cut.
+  std::vector<UnevenPlan> plans(int64_t memory) {
+    std::set<int> settled;
+    for (const int size : place_sizes(request_.ranks))
+      if (request_.ranks % size == 0) settled.insert(size);
+    for (;;) {
+      const std::vector<Cut> cuts = promising_cuts(line_for(settled, memory));
+      const size_t before = settled.size();
+      for (size_t c = 0; c < std::min(cuts.size(), kMostCuts); ++c)
+        for (const PlacedStage& stage : cuts[c].placed.stages) settled.insert(stage.ranks);
+      if (settled.size() == before) return plans_of(cuts, memory);
+    }
+  }
+
+  std::vector<Cut> promising_cuts(const PlacedLine& line) const {
+    const std::vector<PlacedStages> even = place_even_stages(line);
+    std::vector<Cut> cuts;
+    for (PlacedStages& placed : place_stages(line))
+      if (!placed.are_even()) add(std::move(placed), even, cuts);
+    std::ranges::stable_sort(cuts, {}, &Cut::ratio);
+    return cuts;
+  }
+
+  std::vector<UnevenPlan> plans_of(const std::vector<Cut>& cuts, int64_t memory) const {
+    std::vector<UnevenPlan> found;
+    for (size_t c = 0; c < std::min(cuts.size(), kMostCuts); ++c)
+      if (std::optional<UnevenPlan> plan = plan_of(cuts[c], memory)) found.push_back(std::move(*plan));
+    return found;
+  }
+
+  static std::vector<int> ranks_of(const PlacedStages& placed) {
+    std::vector<int> ranks;
+    for (const PlacedStage& stage : placed.stages) ranks.push_back(stage.ranks);
+    return ranks;
+  }
+
+  /// Of cuts on the same ranks the best one. Where memory suffices for no even stages, every cut promises something.
+  void add(PlacedStages placed, const std::vector<PlacedStages>& even, std::vector<Cut>& cuts) const {
+    Cut made{std::move(placed), std::numeric_limits<double>::infinity(), {}};
+    for (const int count : micro_batches_) {
+      const double seconds = made.placed.seconds(count);
+      double ratio = even.empty() ? seconds : 0;
+      for (const PlacedStages& other : even) ratio = std::max(ratio, ratio_of(seconds, other.seconds(count)));
+      if (even.empty() || ratio < kWorthTrying) made.promising.push_back(count);
+      made.ratio = std::min(made.ratio, ratio);
+    }
+    if (made.promising.empty()) return;
+    const auto known =
+        std::ranges::find_if(cuts, [&](const Cut& other) { return ranks_of(other.placed) == ranks_of(made.placed); });
+    if (known == cuts.end())
+      cuts.push_back(std::move(made));
+    else if (made.ratio < known->ratio)
+      *known = std::move(made);
+  }
+
+  std::vector<int> stage_of_cells(const PlacedStages& placed) const {
+    std::vector<int> stage_of(cells_.line.size(), 0);
+    for (size_t s = 0; s < placed.stages.size(); ++s)
+      std::fill(stage_of.begin() + placed.stages[s].begin, stage_of.begin() + placed.stages[s].end,
+                static_cast<int>(s));
+    return stage_of;
+  }
+
+  /// The layouts of places by their numbers of ranks, without entries for what is elsewhere.
+  std::map<int, ShardingPlan> layouts_of(const Cut& cut, int64_t memory) const {
+    const StageValues values(c_.module, cells_, stage_of_cells(cut.placed));
+    std::map<int, std::set<int>> places;  // stages
+    for (size_t s = 0; s < cut.placed.stages.size(); ++s)
+      places[cut.placed.stages[s].ranks].insert(static_cast<int>(s));
+    std::map<int, ShardingPlan> plans;
+    for (const auto& [ranks, stages] : places) {
+      ShardingPlan plan = *layouts_on(ranks, memory);
+      std::erase_if(plan.entries,
+                    [&](const PlannedEntry& planned) { return !is_inside(planned.entry, stages, values); });
+      name_axes(c_.module, plan);
+      plans.emplace(ranks, std::move(plan));
+    }
+    return plans;
+  }
+
+  /// True if an entry names something of a stage that other stages do not get from it: what crosses a cut lies there as
+  /// its producer makes it. An entry was chosen for readers that are elsewhere now.
+  bool is_inside(const ShardEntry& entry, const std::set<int>& stages, const StageValues& values) const {
+    for (const Bindings& bindings : names_.bindings({entry.target}))
+      for (const ValueId value : names_.select_values(entry.target, bindings))
+        if (std::ranges::any_of(stages, [&](int stage) { return values.is_inside(value, stage); })) return true;
+    return false;
+  }
+
+  /// Nothing where names of nodes do not tell the stages apart, or entries of places contradict each other.
+  std::optional<UnevenPlan> plan_of(const Cut& cut, int64_t memory) const {
+    const std::vector<PlacedStage>& stages = cut.placed.stages;
+    const std::optional<std::vector<StageRequest>> requests =
+        stage_requests(c_.module, schedule_, cells_, stage_of_cells(cut.placed));
+    if (!requests) return {};
+    const std::map<int, ShardingPlan> own = layouts_of(cut, memory);
+    std::vector<const ShardingPlan*> plans;
+    for (const PlacedStage& stage : stages) plans.push_back(&own.at(stage.ranks));
+    const PlaceLayouts layouts = join_layouts(plans);
+    UnevenPlan made{"", "", "places:", "stages:", layouts.meshes, own.rbegin()->second, cut.placed, cut.promising};
+    std::vector<ShardEntry> entries;
+    std::vector<std::string> comments, sizes;
+    for (const PlannedEntry& planned : layouts.entries) {
+      entries.push_back(planned.entry);
+      comments.push_back(saves_text(planned));
+    }
+    Diags refused;
+    const std::optional<std::string> text = with_shard(request_.file, request_.kept, entries, refused, comments);
+    if (!text) return {};
+    made.text = *text;
+    for (Mesh& mesh : made.meshes) std::erase_if(mesh, [](const MeshAxis& axis) { return axis.size == 1; });
+    int rank = 0;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      PlaceRequest place{(*requests)[s].name, {}, layouts.meshes[s], {}};
+      for (int r = 0; r < stages[s].ranks; ++r) place.ranks.push_back(rank++);
+      made.places += "\n  " + place_text(place);
+      made.stages += "\n    " + stage_text((*requests)[s]);
+      sizes.push_back(std::to_string(stages[s].ranks));
+    }
+    made.what = format("stages on {} ranks", join(sizes, ", "));
+    return made;
+  }
+
+  const PlanRequest& request_;
+  const LayoutsOn& layouts_on_;
+  Compilation& c_;
+  const SelectableNames names_;
+  Schedule schedule_;  // asks for stages
+  StageCells cells_;
+  std::vector<int> micro_batches_;
+  std::map<std::pair<int, int64_t>, CellCosts> costs_;  // by ranks and memory
+};
+
+}  // namespace
+
+std::vector<UnevenPlan> plan_uneven_stages(const Options& options, const PlanRequest& request,
+                                           const LayoutsOn& layouts_on) {
+  Diags reported_without_stages;
+  constexpr int kLeastRanks = 3;  // two are one and one
+  if (request.ranks < kLeastRanks) return {};
+  const std::unique_ptr<Compilation> c = compile_until_layouts(options, request, reported_without_stages);
+  return c ? UnevenSearch(request, layouts_on, *c).run() : std::vector<UnevenPlan>();
+}
+
+}  // namespace weftc

@@ -19,7 +19,7 @@ struct UnevenPlan {
   std::string places;        // lines of YAML
   std::string stages;        // lines of `pipeline:`
   std::vector<Mesh> meshes;  // by stage
-  ShardingPlan layouts;      // of the place with most ranks, and entries of all
+  ShardingPlan layouts;      // of the place with most ranks
   PlacedStages placed;
   std::vector<int> promising;  // numbers of micro-batches with which an estimate has it in front of all even stages
 };

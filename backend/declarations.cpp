@@ -7,7 +7,7 @@
 
 #include "backend/dialects/target_dialect.h"
 #include "backend/length_expression.h"
-#include "backend/segments.h"
+#include "ir/segments.h"
 #include "ir/base/check.h"
 
 namespace weftc {

@@ -8,7 +8,7 @@
 
 #include "backend/declarations.h"
 #include "backend/number_pattern.h"
-#include "backend/segments.h"
+#include "ir/segments.h"
 #include "backend/steps.h"
 
 namespace weftc {

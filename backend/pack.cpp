@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "backend/checksum.h"
-#include "backend/segments.h"
+#include "ir/segments.h"
 #include "backend/winograd_filters.h"
 #include "ir/base/check.h"
 #include "ir/plan_walk.h"

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "backend/library_files.h"
-#include "backend/segments.h"
 #include "backend/variant_files.h"
 #include "cli/build.h"
 #include "cli/build_report.h"
@@ -20,6 +19,7 @@
 #include "frontend/schedule_reader.h"
 #include "ir/base/check.h"
 #include "ir/plan_walk.h"
+#include "ir/segments.h"
 #include "passes/plan/make_plan.h"
 #include "passes/plan/merge_variants.h"
 #include "passes/proof/prove_plan.h"
@@ -93,14 +93,6 @@ std::optional<Plan> run_planning(const Compilation& c, const Options& options, D
     show_planning(options, reports);
     throw InternalError(format("while planning: {}", error.what()));
   }
-}
-
-int64_t image_bytes(const Plan& plan, const Program& program) {
-  int64_t end = 0;
-  for (size_t s = 0; s < plan.segments.size(); ++s)
-    if (holds(plan, program, plan.segments[s].place))
-      end = image_begin(plan, program, s) + plan.segments[s].end - segment_begin(plan, s);
-  return end;
 }
 
 /// What limits of memory are about.

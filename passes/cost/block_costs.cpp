@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ir/plan_walk.h"
+#include "ir/segments.h"
 
 namespace weftc {
 
@@ -188,12 +189,11 @@ class BlockReader {
   }
 
   void count_others(const std::map<uint32_t, int64_t>& handed) {
-    const int64_t weights = plan_.segments.empty() ? 0 : plan_.segments.back().end;
     made_.others.assign(static_cast<size_t>(plan_.world), 0);
     for (const Program& program : plan_.programs)
       for (const int rank : program.ranks) {
         int64_t& bytes = made_.others[static_cast<size_t>(rank)];
-        bytes = program.own_bytes + program.window_bytes + program.thread_bytes + weights;
+        bytes = program.own_bytes + program.window_bytes + program.thread_bytes + image_bytes(plan_, program);
         for (const auto& [place, own] : handed)
           if (plan_.places[place].holds(rank)) bytes -= own;
       }

@@ -33,7 +33,7 @@ class LinePlacer {
 
   std::vector<PlacedStages> run() {
     std::vector<PlacedStages> found;
-    for (double most = kNoSeconds; cells_ > 0 && place(most); most = found.back().period / kNearPeriods) {
+    for (double most = kNoSeconds; place(most); most = found.back().period / kNearPeriods) {
       found.push_back(measured(stages()));
       if (found.back().period == 0) break;
     }
@@ -176,7 +176,10 @@ bool PlacedStages::are_even() const {
   return std::ranges::all_of(stages, [&](const PlacedStage& stage) { return stage.ranks == stages.front().ranks; });
 }
 
-std::vector<PlacedStages> place_stages(const PlacedLine& line) { return LinePlacer(line).run(); }
+std::vector<PlacedStages> place_stages(const PlacedLine& line) {
+  if (line.choices.empty()) return {};
+  return LinePlacer(line).run();
+}
 
 std::vector<PlacedStages> place_even_stages(const PlacedLine& line) {
   std::vector<PlacedStages> found;

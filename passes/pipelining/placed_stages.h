@@ -51,7 +51,7 @@ struct PlacedStages {
 
 /// Cuts of different periods, the longest first: of those whose period is no longer the one whose stages and messages
 /// together take least. For a line without branches the best one for any number of micro-batches is among them, but for
-/// a part of 200 of the time. Every rank has a stage. None where memory suffices for none.
+/// a part of 200 of the time. Every rank has a stage. None where memory suffices for none, or there are no choices.
 std::vector<PlacedStages> place_stages(const PlacedLine& line);
 
 /// The same with as many ranks for every stage.

@@ -21,6 +21,7 @@
 #include "ir/exchange_types.h"
 #include "passes/transform/region.h"
 #include "passes/transform/transforms.h"
+#include "passes/update_ops.h"
 
 namespace weftc {
 
@@ -153,6 +154,23 @@ std::string leaving_refusal(const Module& module, const Graph& graph, const Regi
 }
 
 /// The conditions that must hold before layouts are looked at; reports the one that does not.
+/// In a pipeline, blocks say when messages between places are sent, and when what runs behind the micro-batches does.
+bool can_be_in_pipeline(const StepContext& step, const RegionPlan& plan) {
+  if (!step.module.pipeline) return true;
+  for (const OpId id : plan.ops) {
+    const Op& op = step.graph().op(id);
+    if (op.kind == OpKind::Transfer)
+      step.diags.error(
+          "overlap-transfer-unsupported", step.loc,
+          "'{}' takes values from stage to stage: in a pipeline it runs whole, beside what does not need it", op.name);
+    else if (is_of_update(step.module, op))
+      step.diags.error("overlap-update-unsupported", step.loc,
+                       "'{}' belongs to an update, which in a pipeline runs whole behind the micro-batches", op.name);
+    if (!step.diags.ok()) return false;
+  }
+  return true;
+}
+
 bool can_overlap(const StepContext& step, const OverlapStep& what, ValueId counted, const RegionPlan& plan) {
   if (!counted) {
     step.diags.error("overlap-dim", step.loc,
@@ -172,7 +190,7 @@ bool can_overlap(const StepContext& step, const OverlapStep& what, ValueId count
                      step.graph().op(plan.between).name);
     return false;
   }
-  return can_be_kernels(step, what, plan.ops);
+  return can_be_in_pipeline(step, plan) && can_be_kernels(step, what, plan.ops);
 }
 
 /// A typing of the ops in chunks, or why there is none: what refused the candidate that came furthest.

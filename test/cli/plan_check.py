@@ -253,6 +253,8 @@ def check_stages_for_memory():
     harness.check("memory/what takes too much", re.search(r"dp 2 +too little memory", err), err[-900:])
     status, _, err = harness.weft("plan", model, "--machine", machine(2, "400KB"), *flags)
     harness.check("memory/none", status == 1 and "schedules can run on this machine: too little memory [plan-none]" in err and "580.8 KiB" in err, err[-900:])
+    status, _, err = harness.weft("plan", model, "--machine", machine(3, "5KB"), *flags)
+    harness.check("memory/none for any stage", status == 1 and "[plan-none]" in err, f"exit {status}: {err[-900:]}")
 
 
 def check_recomputation():

@@ -139,8 +139,10 @@ TEST_CASE("stages on unequal places: a heavy end gets more ranks, branches run b
   CHECK(towers.fill == doctest::Approx(5.2));
 }
 
-TEST_CASE("stages on unequal places: cells that take nothing, and no cells") {
+TEST_CASE("stages on unequal places: cells that take nothing, and no choices") {
   PlacedLine line;
+  CHECK(place_stages(line).empty());
+  line.values = {{0, {1}, 8}};  // of a model that no rank has the memory for
   CHECK(place_stages(line).empty());
   line.choices = {{1, {0, 0}, {0, 0}}};
   line.link = {0};

@@ -1,5 +1,5 @@
 // Sums over the segments of a Plan: a position is the sum of the page-aligned sizes of what lies before it.
-#include "backend/segments.h"
+#include "ir/segments.h"
 
 #include "ir/plan_walk.h"
 
@@ -32,6 +32,14 @@ int64_t image_begin(const Plan& plan, const Program& program, size_t segment) {
   for (size_t s = 0; s < segment; ++s)
     if (holds(plan, program, plan.segments[s].place)) at += slice_bytes(plan, s);
   return at;
+}
+
+int64_t image_bytes(const Plan& plan, const Program& program) {
+  int64_t end = 0;
+  for (size_t s = 0; s < plan.segments.size(); ++s)
+    if (holds(plan, program, plan.segments[s].place))
+      end = image_begin(plan, program, s) + plan.segments[s].end - segment_begin(plan, s);
+  return end;
 }
 
 }  // namespace weftc

@@ -24,5 +24,7 @@ int segment_slices(const Plan& plan, const Segment& segment);
 std::vector<int64_t> segment_files(const Plan& plan);
 /// Where a segment begins in the image of a rank of the program.
 int64_t image_begin(const Plan& plan, const Program& program, size_t segment);
+/// The bytes of that image: the weights of the places that the program has.
+int64_t image_bytes(const Plan& plan, const Program& program);
 
 }  // namespace weftc

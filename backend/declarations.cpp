@@ -7,8 +7,8 @@
 
 #include "backend/dialects/target_dialect.h"
 #include "backend/length_expression.h"
-#include "ir/segments.h"
 #include "ir/base/check.h"
+#include "ir/segments.h"
 
 namespace weftc {
 

@@ -8,8 +8,8 @@
 
 #include "backend/declarations.h"
 #include "backend/number_pattern.h"
-#include "ir/segments.h"
 #include "backend/steps.h"
+#include "ir/segments.h"
 
 namespace weftc {
 

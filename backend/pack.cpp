@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "backend/checksum.h"
-#include "ir/segments.h"
 #include "backend/winograd_filters.h"
 #include "ir/base/check.h"
 #include "ir/plan_walk.h"
+#include "ir/segments.h"
 
 namespace weftc {
 

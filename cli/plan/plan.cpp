@@ -115,15 +115,14 @@ std::vector<PredictedSchedule> predict_recomputed(const Options& options, const 
   return predict_layouts(options, request, layouts->plans, diags);
 }
 
-template <class Schedules>
-auto& best_of(Schedules& schedules) {
+const PredictedSchedule& best_of(const std::vector<PredictedSchedule>& schedules) {
   return *std::ranges::min_element(schedules, [](const auto& a, const auto& b) { return a.is_better_than(b); });
 }
 
 /// Of those that may be the fastest then.
-void drop_needless_entries(const Options& options, const PlanRequest& request, double best,
-                           std::vector<PredictedSchedule>& found) {
+void drop_needless_entries(const Options& options, const PlanRequest& request, std::vector<PredictedSchedule>& found) {
   constexpr double kNear = 1.15;
+  const double best = best_of(found).seconds;
   for (PredictedSchedule& one : found)
     if (one.seconds <= kNear * best) one = plan_entries(options, request, one);
 }
@@ -167,7 +166,7 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
                 found.size(), best_of(found).refused);
     return {};
   }
-  if (best_of(found).stages.empty()) drop_needless_entries(options, planned.request, best_of(found).seconds, found);
+  if (best_of(found).stages.empty()) drop_needless_entries(options, planned.request, found);
   PredictedSchedule transformed = plan_transforms(options, best_of(found));
   if (transformed.is_better_than(best_of(found))) found.push_back(std::move(transformed));
   std::fprintf(stderr, "%s", schedule_table(found).c_str());

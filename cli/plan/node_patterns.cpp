@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "ir/name_pattern.h"
+
 namespace weftc {
 
 namespace {
@@ -23,28 +25,32 @@ bool is_digit_at(const std::string& text, size_t at) {
 /// Some names by what they are read as.
 class ReadNames {
  public:
-  explicit ReadNames(const std::set<std::string>& names) {
+  explicit ReadNames(const std::set<std::string>& names) : written_(names) {
     for (const std::string& name : names) names_.insert(as_read(name));
   }
-  bool has(const std::string& name) const { return names_.contains(as_read(name)); }
   bool has_start(const std::string& start) const {
     const std::string read = as_read(start);
     const auto at = names_.lower_bound(read);
     return at != names_.end() && at->starts_with(read);
   }
+  bool has_match(const NamePattern& pattern) const {
+    return std::ranges::any_of(written_, [&](const std::string& name) { return pattern.match(name).has_value(); });
+  }
 
  private:
+  const std::set<std::string>& written_;
   std::set<std::string> names_;
 };
 
 /// The shortest "h.0.*" that matches none of the others; the name itself where there is none. Nothing where that means
 /// another one too.
 std::optional<std::string> pattern_of(const std::string& name, const ReadNames& others) {
-  if (name.find_first_of("*{}") != std::string::npos) return {};
-  for (size_t i = 1; i + 1 < name.size(); ++i)
+  const size_t plain = std::min(name.find_first_of("*{}"), name.size());  // what is no pattern by itself
+  for (size_t i = 1; i + 1 < name.size() && i < plain; ++i)
     if ((name[i] == '.' || name[i] == '/') && !others.has_start(name.substr(0, i + 1)))
       return name.substr(0, i + 1) + "*";
-  return others.has(name) ? std::nullopt : std::optional(name);
+  const NamePattern itself(name);
+  return itself.match(name) && !others.has_match(itself) ? std::optional(name) : std::nullopt;
 }
 
 /// A pattern as a number between two texts.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iterator>
 #include <limits>
+#include <map>
 
 #include "cli/commands.h"
 #include "cli/machine_use.h"
@@ -119,6 +120,13 @@ const PredictedSchedule& best_of(const std::vector<PredictedSchedule>& schedules
   return *std::ranges::min_element(schedules, [](const auto& a, const auto& b) { return a.is_better_than(b); });
 }
 
+/// Why most of them cannot run, and how many that are.
+std::pair<std::string, int> commonest_reason(const std::vector<PredictedSchedule>& schedules) {
+  std::map<std::string, int> numbers;
+  for (const PredictedSchedule& one : schedules) ++numbers[one.refused];
+  return *std::ranges::max_element(numbers, {}, &std::pair<const std::string, int>::second);
+}
+
 /// Of those that may be the fastest then.
 void drop_needless_entries(const Options& options, const PlanRequest& request, std::vector<PredictedSchedule>& found) {
   constexpr double kNear = 1.15;
@@ -162,8 +170,9 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
   }
   if (!best_of(found).refused.empty()) {
     std::fprintf(stderr, "%s", schedule_table(found).c_str());
-    diags.error("plan-none", Loc::in_file(options.model), "none of {} schedules can run on this machine: {}",
-                found.size(), best_of(found).refused);
+    const auto [reason, number] = commonest_reason(found);
+    diags.error("plan-none", Loc::in_file(options.model),
+                "none of {} schedules can run on this machine ({} of them: {})", found.size(), number, reason);
     return {};
   }
   if (best_of(found).stages.empty()) drop_needless_entries(options, planned.request, found);

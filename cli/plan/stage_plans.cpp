@@ -15,7 +15,6 @@ namespace {
 
 // An estimate knows nothing of fusion, by which `best` is shorter; what a cut costs it leaves out.
 constexpr double kFar = 1.3;
-constexpr int kMostMicroBatches = 64;
 
 /// A pipeline of equal stages: `whole` seconds divided, and the time that it takes to fill.
 double estimate(double whole, int stages, int micro_batches) {
@@ -25,9 +24,16 @@ double estimate(double whole, int stages, int micro_batches) {
 class StageSearch {
  public:
   StageSearch(const Options& options, const PlanRequest& request, bool trains, double best, const ShardingPlan* whole)
-      : options_(options), request_(request), trains_(trains), whole_(whole), unstaged_(best), best_(best) {}
+      : options_(options),
+        request_(request),
+        trains_(trains),
+        whole_(whole),
+        unstaged_(best),
+        best_(best),
+        c_(compile_until_layouts(options, request, reported_without_stages_)) {}
 
   std::vector<PredictedSchedule> run() {
+    if (!c_) return {};
     for (int stages = 2; stages <= request_.ranks; ++stages)
       if (request_.ranks % stages == 0) try_stages(stages);
     try_uneven_stages();
@@ -43,6 +49,7 @@ class StageSearch {
     std::string stages;                   // lines of `pipeline:`
     std::vector<Mesh> meshes;             // by stage
     std::optional<ShardingPlan> layouts;  // inside of each stage
+    std::vector<int> counts;              // of micro-batches that may be tried
     int micro_batches = 0;
     std::string order;
     bool splits_backward = false;
@@ -62,14 +69,20 @@ class StageSearch {
     std::optional<Pipe> pipe = layouts ? even_pipe(stages, *layouts) : std::nullopt;
     if (!pipe) return false;
     bool is_short = false, is_possible = false;
-    for (int micro_batches = stages; micro_batches <= std::max(stages, kMostMicroBatches); micro_batches *= 2) {
+    pipe->counts = micro_batch_counts(c_->module, stages);
+    for (const int micro_batches : pipe->counts) {
       if (estimate(layouts->seconds, stages, micro_batches) > kFar * best_) continue;
       pipe->micro_batches = micro_batches;
       const PredictedSchedule made = add(*pipe);
-      if (made.refused.starts_with("[")) break;  // with more of them it cannot be compiled either
-      (made.refused.empty() ? is_possible : is_short) = true;
+      if (is_refused_for_good(made)) break;
+      if (!made.refused.starts_with("[")) (made.refused.empty() ? is_possible : is_short) = true;
     }
     return is_short && !is_possible;
+  }
+
+  /// True for what more micro-batches do not mend: they may divide the samples of a rank where fewer do not.
+  static bool is_refused_for_good(const PredictedSchedule& made) {
+    return made.refused.starts_with("[") && !made.refused.starts_with("[micro-batches-");
   }
 
   std::optional<Pipe> even_pipe(int stages, const ShardingPlan& layouts) {
@@ -105,29 +118,48 @@ class StageSearch {
   /// Of the best cut more and more micro-batches, as long as that is faster; of the others as many as were best.
   void try_uneven_stages() {
     const auto on = [this](int ranks, int64_t memory) { return layouts_on(ranks, memory); };
+    const std::vector<int> all_counts = micro_batch_counts(c_->module, 1);
     std::optional<int> best;
-    for (const UnevenPlan& plan : plan_uneven_stages(options_, request_, on)) {
-      Pipe pipe{plan.what, plan.text, plan.places, plan.stages, plan.meshes, plan.layouts, 0, usual_order()};
+    for (const UnevenPlan& plan : plan_uneven_stages(*c_, request_, on)) {
+      if (!plan.refused.empty()) {
+        found_.emplace_back().what = plan.what;
+        found_.back().refused = plan.refused;
+        continue;
+      }
+      Pipe pipe{plan.what,    plan.text,  plan.places, plan.stages,  plan.meshes,
+                plan.layouts, all_counts, 0,           usual_order()};
       double before = std::numeric_limits<double>::infinity();
       for (const int micro_batches : best ? std::vector<int>{*best} : plan.promising) {
         if (plan.placed.seconds(micro_batches) > kFar * best_) continue;
         pipe.micro_batches = micro_batches;
         const PredictedSchedule made = add(pipe);
-        if (made.refused.starts_with("[") || made.seconds > before) break;
+        if (is_refused_for_good(made) || (made.refused.empty() && made.seconds > before)) break;
         if (made.refused.empty()) before = made.seconds, best = micro_batches;
       }
     }
   }
 
-  /// The order of the best one searched for its times: never a longer one.
+  /// The order of the best one searched for its times: never a longer one. It leaves fewer gaps, so that fewer
+  /// micro-batches may suffice.
   void try_orders() {
     if (!best_pipe_) return;
-    Pipe searched = *best_pipe_;
-    searched.order = "search";
-    add(searched);
+    const Pipe best = *best_pipe_;
+    std::vector<int> fewer;
+    for (const int count : best.counts)
+      if (count <= best.micro_batches) fewer.insert(fewer.begin(), count);
+    for (size_t i = 0; i < fewer.size(); ++i) {
+      const double before = best_;
+      try_order(best, fewer[i]);
+      if (i > 0 && best_ >= before) return;
+    }
+  }
+
+  void try_order(Pipe pipe, int micro_batches) {
+    pipe.order = "search", pipe.micro_batches = micro_batches;
+    add(pipe);
     if (!trains_) return;
-    searched.splits_backward = true;
-    add(searched);
+    pipe.splits_backward = true;
+    add(pipe);
   }
 
   /// On one line, but for stages that are listed.
@@ -142,7 +174,8 @@ class StageSearch {
     const std::string lines = pipeline_text(pipe);
     std::string text = with_line(pipe.text, lines);
     if (!pipe.places.empty()) text = with_line(text, pipe.places);
-    const std::string what = format("{}, {} micro-batches, {}{}", pipe.what, pipe.micro_batches, pipe.order,
+    const std::string what = format("{}, {} {}, {}{}", pipe.what, pipe.micro_batches,
+                                    pipe.micro_batches == 1 ? "micro-batch" : "micro-batches", pipe.order,
                                     pipe.splits_backward ? ", backward: split" : "");
     found_.push_back(predict_aloud(options_, what, std::move(text)));
     PredictedSchedule& made = found_.back();
@@ -165,7 +198,9 @@ class StageSearch {
   const bool trains_;
   const ShardingPlan* whole_;
   const double unstaged_;
-  double best_;                                                             // seconds, of all that is known
+  double best_;  // seconds, of all that is known
+  Diags reported_without_stages_;
+  const std::unique_ptr<Compilation> c_;                                    // until layouts
   std::map<std::pair<int, int64_t>, std::optional<ShardingPlan>> layouts_;  // by ranks and memory
   std::optional<Pipe> best_pipe_;
   std::vector<PredictedSchedule> found_;

@@ -9,11 +9,11 @@
 
 #include "cli/compilation.h"
 #include "cli/plan/place_layouts.h"
+#include "cli/plan/stage_layouts.h"
 #include "cli/plan/stage_nodes.h"
 #include "frontend/schedule_writer.h"
 #include "passes/cost/machine.h"
 #include "passes/prepare/stages.h"
-#include "passes/select.h"
 #include "passes/sharding/cell_costs.h"
 #include "passes/transform/transforms.h"
 
@@ -26,7 +26,7 @@ constexpr double kWorthTrying = 0.98;
 constexpr size_t kMostCuts = 3;
 // So many stretches of about equal time is a model cut into before all cuts are compared.
 constexpr int kStretches = 32;
-constexpr int kMostInPipeline = 64;  // micro-batches
+constexpr int kMostMicroBatches = 64;
 // Up to so many ranks also numbers are tried that do not divide them.
 constexpr int kFewRanks = 16;
 
@@ -47,47 +47,14 @@ double link_seconds(const Machine& machine, int rank) {
   return collective_seconds(machine, OpKind::Transfer, kBytes, kBytes, group_of(machine, {rank - 1, rank})) / kBytes;
 }
 
-/// The stages that have a value.
-class StageValues {
- public:
-  StageValues(const Module& module, const StageCells& cells, const std::vector<int>& stage_of)
-      : graph_(module.graph), stages_(graph_.op_capacity()) {
-    const std::vector<OpId> order = graph_.order();
-    for (auto at = order.rbegin(); at != order.rend(); ++at)
-      if (const int cell = cells.cell_of[at->index]; cell >= 0)
-        stages_[at->index] = {stage_of[static_cast<size_t>(cell)]};
-      else  // computed wherever it is read
-        stages_[at->index] = readers(*at);
-  }
-
-  /// True if the value is made in the stage, and read in no other one unless that makes it too.
-  bool is_inside(ValueId value, int stage) const {
-    const OpId maker = graph_.producer(value);
-    const std::set<int>& made = stages_[maker.index];
-    return made.contains(stage) && std::ranges::includes(made, readers(maker));
-  }
-
- private:
-  std::set<int> readers(OpId id) const {
-    std::set<int> found;
-    for (const ValueId v : graph_.op(id).outputs)
-      for (const Use& use : graph_.value(v).uses)
-        if (use.op) found.insert(stages_[use.op.index].begin(), stages_[use.op.index].end());
-    return found;
-  }
-
-  const Graph& graph_;
-  std::vector<std::set<int>> stages_;  // by op
-};
-
 class UnevenSearch {
  public:
   UnevenSearch(const PlanRequest& request, const LayoutsOn& layouts_on, Compilation& c)
       : request_(request),
         layouts_on_(layouts_on),
         c_(c),
-        names_(c.module, c.module.graph, c.schedule.aliases),
-        schedule_(c.schedule) {
+        schedule_(c.schedule),
+        micro_batches_(micro_batch_counts(c.module, 1)) {
     schedule_.pipeline.emplace().cuts = true;
     Diags unreported;
     cells_ = Stages(c.module, schedule_, c.target, unreported).find_cells();
@@ -95,7 +62,6 @@ class UnevenSearch {
   }
 
   std::vector<UnevenPlan> run() {
-    find_micro_batches();
     if (cells_.line.size() < 2 || micro_batches_.empty()) return {};
     std::vector<UnevenPlan> found = plans(0);
     const int64_t memory = request_.machine.memory;
@@ -122,11 +88,6 @@ class UnevenSearch {
     for (int& cell : cells_.cell_of)
       if (cell >= 0) cell = stretch_of[static_cast<size_t>(cell)];
     cells_.line = std::move(line);
-  }
-
-  void find_micro_batches() {
-    for (int count = 1; count <= kMostInPipeline; count *= 2)
-      if (!batch_seeds(c_.module, count).empty()) micro_batches_.push_back(count);
   }
 
   /// What cells take on so many ranks; null where no layouts are known.
@@ -212,8 +173,7 @@ class UnevenSearch {
 
   std::vector<UnevenPlan> plans_of(const std::vector<Cut>& cuts, int64_t memory) const {
     std::vector<UnevenPlan> found;
-    for (size_t c = 0; c < std::min(cuts.size(), kMostCuts); ++c)
-      if (std::optional<UnevenPlan> plan = plan_of(cuts[c], memory)) found.push_back(std::move(*plan));
+    for (size_t c = 0; c < std::min(cuts.size(), kMostCuts); ++c) found.push_back(plan_of(cuts[c], memory));
     return found;
   }
 
@@ -250,85 +210,93 @@ class UnevenSearch {
     return stage_of;
   }
 
-  /// The layouts of places by their numbers of ranks, without entries for what is elsewhere.
+  /// The layouts of places by their numbers of ranks.
   std::map<int, ShardingPlan> layouts_of(const Cut& cut, int64_t memory) const {
-    const StageValues values(c_.module, cells_, stage_of_cells(cut.placed));
+    const StageLayouts stage_layouts(c_, cells_, stage_of_cells(cut.placed));
     std::map<int, std::set<int>> places;  // stages
     for (size_t s = 0; s < cut.placed.stages.size(); ++s)
       places[cut.placed.stages[s].ranks].insert(static_cast<int>(s));
     std::map<int, ShardingPlan> plans;
-    for (const auto& [ranks, stages] : places) {
-      ShardingPlan plan = *layouts_on(ranks, memory);
-      std::erase_if(plan.entries,
-                    [&](const PlannedEntry& planned) { return !is_inside(planned.entry, stages, values); });
-      name_axes(c_.module, plan);
-      plans.emplace(ranks, std::move(plan));
-    }
+    for (const auto& [ranks, stages] : places)
+      plans.emplace(ranks, stage_layouts.of(stages, *layouts_on(ranks, memory)));
     return plans;
   }
 
-  /// True if an entry names something of a stage that other stages do not get from it: what crosses a cut lies there as
-  /// its producer makes it. An entry was chosen for readers that are elsewhere now.
-  bool is_inside(const ShardEntry& entry, const std::set<int>& stages, const StageValues& values) const {
-    for (const Bindings& bindings : names_.bindings({entry.target}))
-      for (const ValueId value : names_.select_values(entry.target, bindings))
-        if (std::ranges::any_of(stages, [&](int stage) { return values.is_inside(value, stage); })) return true;
-    return false;
+  static std::string text_of(const PlacedStages& placed) {
+    std::vector<std::string> sizes;
+    for (const int ranks : ranks_of(placed)) sizes.push_back(std::to_string(ranks));
+    return format("stages on {} ranks", join(sizes, ", "));
   }
 
-  /// Nothing where names of nodes do not tell the stages apart, or entries of places contradict each other.
-  std::optional<UnevenPlan> plan_of(const Cut& cut, int64_t memory) const {
-    const std::vector<PlacedStage>& stages = cut.placed.stages;
+  UnevenPlan plan_of(const Cut& cut, int64_t memory) const {
+    UnevenPlan made;
+    made.what = text_of(cut.placed), made.placed = cut.placed, made.promising = cut.promising;
     const std::optional<std::vector<StageRequest>> requests =
         stage_requests(c_.module, schedule_, cells_, stage_of_cells(cut.placed));
-    if (!requests) return {};
+    if (!requests) {
+      made.refused = "names of nodes do not tell these stages apart";
+      return made;
+    }
     const std::map<int, ShardingPlan> own = layouts_of(cut, memory);
     std::vector<const ShardingPlan*> plans;
-    for (const PlacedStage& stage : stages) plans.push_back(&own.at(stage.ranks));
+    for (const PlacedStage& stage : cut.placed.stages) plans.push_back(&own.at(stage.ranks));
     const PlaceLayouts layouts = join_layouts(plans);
-    UnevenPlan made{"", "", "places:", "stages:", layouts.meshes, own.rbegin()->second, cut.placed, cut.promising};
+    made.layouts = own.rbegin()->second;
+    write(layouts.entries, made);
+    write(*requests, layouts.meshes, made);
+    return made;
+  }
+
+  void write(const std::vector<PlannedEntry>& planned_entries, UnevenPlan& made) const {
     std::vector<ShardEntry> entries;
-    std::vector<std::string> comments, sizes;
-    for (const PlannedEntry& planned : layouts.entries) {
+    std::vector<std::string> comments;
+    for (const PlannedEntry& planned : planned_entries) {
       entries.push_back(planned.entry);
       comments.push_back(saves_text(planned));
     }
     Diags refused;
     const std::optional<std::string> text = with_shard(request_.file, request_.kept, entries, refused, comments);
-    if (!text) return {};
-    made.text = *text;
+    if (!text) made.refused = "[" + refused.all().front().id + "]";
+    made.text = text.value_or("");
+  }
+
+  static void write(const std::vector<StageRequest>& requests, const std::vector<Mesh>& meshes, UnevenPlan& made) {
+    made.places = "places:", made.stages = "stages:", made.meshes = meshes;
     for (Mesh& mesh : made.meshes) std::erase_if(mesh, [](const MeshAxis& axis) { return axis.size == 1; });
     int rank = 0;
-    for (size_t s = 0; s < stages.size(); ++s) {
-      PlaceRequest place{(*requests)[s].name, {}, layouts.meshes[s], {}};
-      for (int r = 0; r < stages[s].ranks; ++r) place.ranks.push_back(rank++);
+    for (size_t s = 0; s < requests.size(); ++s) {
+      PlaceRequest place{requests[s].name, {}, meshes[s], {}};
+      for (int r = 0; r < made.placed.stages[s].ranks; ++r) place.ranks.push_back(rank++);
       made.places += "\n  " + place_text(place);
-      made.stages += "\n    " + stage_text((*requests)[s]);
-      sizes.push_back(std::to_string(stages[s].ranks));
+      made.stages += "\n    " + stage_text(requests[s]);
     }
-    made.what = format("stages on {} ranks", join(sizes, ", "));
-    return made;
   }
 
   const PlanRequest& request_;
   const LayoutsOn& layouts_on_;
   Compilation& c_;
-  const SelectableNames names_;
   Schedule schedule_;  // asks for stages
   StageCells cells_;
-  std::vector<int> micro_batches_;
+  const std::vector<int> micro_batches_;
   std::map<std::pair<int, int64_t>, CellCosts> costs_;  // by ranks and memory
 };
 
 }  // namespace
 
-std::vector<UnevenPlan> plan_uneven_stages(const Options& options, const PlanRequest& request,
-                                           const LayoutsOn& layouts_on) {
-  Diags reported_without_stages;
+std::vector<int> micro_batch_counts(const Module& module, int least) {
+  std::vector<int> counts;
+  int wanted = least;
+  for (int count = least; count <= std::max(least, kMostMicroBatches); ++count) {
+    if (count < wanted || batch_seeds(module, count).empty()) continue;
+    counts.push_back(count);
+    while (wanted <= count) wanted *= 2;
+  }
+  return counts;
+}
+
+std::vector<UnevenPlan> plan_uneven_stages(Compilation& c, const PlanRequest& request, const LayoutsOn& layouts_on) {
   constexpr int kLeastRanks = 3;  // two are one and one
-  if (request.ranks < kLeastRanks) return {};
-  const std::unique_ptr<Compilation> c = compile_until_layouts(options, request, reported_without_stages);
-  return c ? UnevenSearch(request, layouts_on, *c).run() : std::vector<UnevenPlan>();
+  return request.ranks < kLeastRanks ? std::vector<UnevenPlan>() : UnevenSearch(request, layouts_on, c).run();
 }
 
 }  // namespace weftc

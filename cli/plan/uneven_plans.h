@@ -22,11 +22,15 @@ struct UnevenPlan {
   ShardingPlan layouts;      // of the place with most ranks
   PlacedStages placed;
   std::vector<int> promising;  // numbers of micro-batches with which an estimate has it in front of all even stages
+  std::string refused = {};    // why there is no schedule of that
 };
 
+/// Numbers of micro-batches from the least one on into which the batch can be divided: the smallest that is at least as
+/// large, the smallest that is at least twice as large, and so on.
+std::vector<int> micro_batch_counts(const Module& module, int least);
+
 /// Those for which an estimate promises more than for stages of equally many ranks and for all ranks together, the best
-/// first.
-std::vector<UnevenPlan> plan_uneven_stages(const Options& options, const PlanRequest& request,
-                                           const LayoutsOn& layouts_on);
+/// first. `c`: the module in front of apply-layouts.
+std::vector<UnevenPlan> plan_uneven_stages(Compilation& c, const PlanRequest& request, const LayoutsOn& layouts_on);
 
 }  // namespace weftc

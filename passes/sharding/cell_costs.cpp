@@ -1,7 +1,6 @@
 #include "passes/sharding/cell_costs.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "ir/op_def.h"
 #include "passes/layout/layout_trial.h"
@@ -56,14 +55,11 @@ CellCosts costs_of(const Module& module, const Graph& graph, const Machine& mach
 
 CellCosts cell_costs(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
                      const std::vector<int>& cell_of, size_t cells) {
-  Mesh& mesh = module.places.front().mesh;
-  const Mesh before = std::exchange(mesh, schedule.mesh);
+  const OnMesh on_mesh(module, schedule.mesh);
   Diags refused;
   const LayoutTrial trial = try_layouts(module, {schedule, target, refused});
-  CellCosts costs;
-  if (refused.ok()) costs = costs_of(module, trial.graph, machine, cells_of_ops(trial.graph, cell_of), cells);
-  mesh = before;
-  return costs;
+  if (!refused.ok()) return {};
+  return costs_of(module, trial.graph, machine, cells_of_ops(trial.graph, cell_of), cells);
 }
 
 }  // namespace weftc

@@ -218,9 +218,8 @@ class MicroBatchOps {
   OpId whole_;                           // what that is about
 };
 
-/// The inputs that have the batch: their first dimension is the one that most inputs have, of several the first
-/// input's.
-std::map<ValueId, AxisState> seeds_of_batch(const Module& module, int count) {
+/// The batch of a training: the first dimension that most inputs have, of several the first input's.
+int64_t batch_of(const Module& module) {
   std::map<int64_t, int> numbers;
   int64_t batch = 0;
   for (const ValueId v : module.graph.inputs()) {
@@ -231,9 +230,7 @@ std::map<ValueId, AxisState> seeds_of_batch(const Module& module, int count) {
   }
   for (const auto& [extent, number] : numbers)
     if (number > numbers[batch]) batch = extent;
-  std::map<ValueId, AxisState> seeds = batch_seeds(module, count);
-  std::erase_if(seeds, [&](const auto& seed) { return module.graph.type(seed.first).shape[0].bound != batch; });
-  return seeds;
+  return batch;
 }
 
 /// True for an input whose rows meet another dimension than the first of what reads it: as many columns as the batch
@@ -256,31 +253,44 @@ ChunkTypes find_micro_batches(const Module& module, std::map<ValueId, AxisState>
   return other.refusal.empty() ? other : typing;
 }
 
-/// An input that has the batch of the seeds and is none of them: the rows that a rank has of it cannot be cut.
-ValueId uncut_input(const Module& module, const std::map<ValueId, AxisState>& seeds) {
-  const auto rows = [&](ValueId v) { return module.graph.type(v).shape[0].bound; };
-  for (const ValueId v : module.graph.inputs())
-    if (!module.graph.type(v).shape.empty() && !is_state(module, v) && !seeds.contains(v) &&
-        rows(v) == rows(seeds.begin()->first))
-      return v;
-  return {};
+bool has_rows(const Module& module, ValueId input, int64_t rows) {
+  const Shape& shape = module.graph.type(input).shape;
+  return !shape.empty() && shape[0].bound == rows;
+}
+
+/// An input that has the batch and is not cut where others are: the micro-batches do not divide the rows that a rank
+/// has of it.
+ValueId uncut_input(const Module& module, int64_t batch, int count) {
+  const std::map<ValueId, AxisState> seeds = batch_seeds(module, count);
+  ValueId uncut;
+  bool is_any_cut = false;
+  for (const ValueId v : module.graph.inputs()) {
+    if (!has_rows(module, v, batch) || is_state(module, v)) continue;
+    if (seeds.contains(v))
+      is_any_cut = true;
+    else if (!uncut)
+      uncut = v;
+  }
+  return is_any_cut ? uncut : ValueId{};
 }
 
 }  // namespace
 
 std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, int count, const Loc& loc,
                                                          Diags& diags) {
-  std::map<ValueId, AxisState> seeds = seeds_of_batch(module, count);
-  if (const ValueId uncut = seeds.empty() ? ValueId{} : uncut_input(module, seeds)) {
+  const int64_t batch = batch_of(module);
+  if (const ValueId uncut = uncut_input(module, batch, count)) {
     diags.error("micro-batches-rows", loc, "{} micro-batches do not divide the rows of '{}' that a rank has", count,
                 printable(module.graph.value(uncut).name));
     return {};
   }
-  ChunkTypes typing;
-  if (!seeds.empty()) typing = find_micro_batches(module, std::move(seeds), count);
-  if (!typing.refusal.empty())
-    report_untyped(module, typing, count, loc, diags);
-  else if (typing.ops.empty())
+  std::optional<ChunkTypes> typing = type_by_spread(module, count, [&](std::map<ValueId, AxisState> seeds) {
+    std::erase_if(seeds, [&](const auto& seed) { return !has_rows(module, seed.first, batch); });
+    return seeds.empty() ? ChunkTypes() : find_micro_batches(module, std::move(seeds), count);
+  });
+  if (typing && !typing->refusal.empty())
+    report_untyped(module, *typing, count, loc, diags);
+  else if (!typing || typing->ops.empty())
     report_uncut(module.graph, count, loc, diags);
   if (!diags.ok()) return {};
   return typing;

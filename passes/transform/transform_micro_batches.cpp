@@ -1,6 +1,7 @@
 // pipeline: the whole graph is one Chunk over the batch (C6). Its ops keep their places; the order of (stage,
 // micro-batch) pairs is a table of the Plan.
 #include <algorithm>
+#include <numeric>
 
 #include "passes/transform/transforms.h"
 
@@ -28,18 +29,51 @@ std::set<ValueId> values_of(const Module& module, const std::function<bool(Value
   return found;
 }
 
-std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches) {
+/// So many neighbouring samples does a rank have of the value.
+static int64_t rows_together(const Module& module, ValueId v) {
+  const TensorType& type = module.graph.type(v);
+  int64_t rows = type.shape[0].bound;
+  for (const Digit& d : digits_of(type.layout, 0, module.mesh(module.graph, module.graph.producer_op(v).place)))
+    rows = std::min(rows, d.block);
+  return rows;
+}
+
+/// The same by numbers of rows: what suits the slices of all values that have so many.
+static std::map<int64_t, int64_t> rows_together_everywhere(const Module& module) {
+  std::map<int64_t, int64_t> common;
+  for (const OpId id : module.graph.order())
+    for (const ValueId v : module.graph.op(id).outputs)
+      if (const Shape& shape = module.graph.type(v).shape; !shape.empty() && !shape[0].is_run_time()) {
+        int64_t& rows = common[shape[0].bound];
+        rows = std::gcd(rows, rows_together(module, v));
+      }
+  return common;
+}
+
+std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches, Spread spread) {
   const Graph& graph = module.graph;
+  std::map<int64_t, int64_t> common;
+  if (spread == Spread::OfAllPlaces) common = rows_together_everywhere(module);
   std::map<ValueId, AxisState> seeds;
   for (ValueId v : graph.inputs()) {
     const TensorType& type = graph.type(v);
     if (type.shape.empty() || type.shape[0].is_run_time() || is_state(module, v)) continue;
-    const Mesh mesh = module.mesh(graph, graph.producer_op(v).place);
-    int64_t block = type.shape[0].bound;
-    for (const Digit& d : digits_of(type.layout, 0, mesh)) block = std::min(block, d.block);
-    if (block % micro_batches == 0) seeds[v] = AxisState::sliced(0, block / micro_batches);
+    const int64_t rows = spread == Spread::OfInputs ? rows_together(module, v) : common.at(type.shape[0].bound);
+    if (rows % micro_batches == 0) seeds[v] = AxisState::sliced(0, rows / micro_batches);
   }
   return seeds;
+}
+
+std::optional<ChunkTypes> type_by_spread(const Module& module, int micro_batches, const TypingOf& typing_of) {
+  std::optional<ChunkTypes> first;
+  for (const Spread spread : {Spread::OfInputs, Spread::OfAllPlaces}) {
+    const std::map<ValueId, AxisState> seeds = batch_seeds(module, micro_batches, spread);
+    if (seeds.empty()) continue;
+    ChunkTypes typing = typing_of(seeds);
+    if (typing.refusal.empty()) return typing;
+    if (!first) first = std::move(typing);
+  }
+  return first;
 }
 
 void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& diags) {
@@ -86,19 +120,19 @@ static std::optional<ChunkTypes> type_in_micro_batches(const Module& module, int
   std::vector<OpId> ops;
   for (OpId id : graph.order())
     if (category(graph.op(id)) != Category::Source) ops.push_back(id);
-  const std::map<ValueId, AxisState> seeds = batch_seeds(module, count);
-  if (seeds.empty()) {
+  const auto typing_of = [&](const auto& seeds) { return type_in_chunks(module, graph, ops, seeds, count); };
+  std::optional<ChunkTypes> typing = type_by_spread(module, count, typing_of);
+  if (!typing) {
     report_uncut(graph, count, loc, diags);
     return {};
   }
-  ChunkTypes typing = type_in_chunks(module, graph, ops, seeds, count);
-  if (!typing.refusal.empty()) {
-    report_untyped(module, typing, count, loc, diags);
+  if (!typing->refusal.empty()) {
+    report_untyped(module, *typing, count, loc, diags);
     return {};
   }
   for (const Graph::Output& out : graph.outputs()) {
     const int time = static_cast<int>(module.mesh(graph, graph.producer_op(out.value).place).size());
-    if (typing.inside.contains(out.value) && !typing.inside.at(out.value)[time].is(AxisState::Kind::R)) continue;
+    if (typing->inside.contains(out.value) && !typing->inside.at(out.value)[time].is(AxisState::Kind::R)) continue;
     diags.error("micro-batches-output", loc, "output '{}' does not depend on the micro-batch", out.name);
     return {};
   }

@@ -38,7 +38,8 @@ Halves split_at(Graph& graph, OpId id, const Layout& layout, const std::vector<s
   TensorType sliced = type;
   sliced.layout = layout;
   const auto collective = [&](OpKind kind, ValueId from, const TensorType& to, const std::string& name) {
-    NewOp made{kind, {from}, {to}, {{"axes", op.ints("axes")}}, {}, op.place, name, op.origins, transform, {}};
+    NewOp made{kind,      {from}, {to},    {{"axes", op.ints("axes")}}, {}, op.place, name, op.origins,
+               transform, {},     op.block};
     if (kind == OpKind::ReduceScatter) made.attrs.push_back({"reduce", op.text("reduce")});
     return graph.add(std::move(made), id);
   };

@@ -76,8 +76,15 @@ std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, i
 /// (`accumulate:`).
 void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
 
+/// Which samples a micro-batch has: so many neighbours as the slices leave that ranks have of an input, or of any value
+/// with as many rows, so that also ranks of other places have a part of each micro-batch.
+enum class Spread { OfInputs, OfAllPlaces };
 /// How inputs arrive that micro-batches cut: along dim 0, inside the slices already there. States are cut by none.
-std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches);
+std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches, Spread spread = Spread::OfInputs);
+using TypingOf = std::function<ChunkTypes(const std::map<ValueId, AxisState>& seeds)>;
+/// What is typed with the first spread by which that is not refused, else the first refusal; nothing where
+/// micro-batches cut no input.
+std::optional<ChunkTypes> type_by_spread(const Module& module, int micro_batches, const TypingOf& typing_of);
 /// Says why no input is cut: the batch is of run-time length, or not divisible.
 void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& diags);
 /// Says why ops cannot run in micro-batches, which their typing has refused, and of which nodes they are.

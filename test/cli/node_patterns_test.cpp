@@ -27,8 +27,10 @@ TEST_CASE("node patterns: the shortest that match nothing else, and layers toget
 TEST_CASE("node patterns: names that no pattern tells from others, or that cannot be written") {
   CHECK(!patterns_of({"a.b"}, {"a/b"}));
   CHECK(!patterns_of({"/a"}, {"a"}));
-  CHECK(!patterns_of({"a*"}, {}));
-  CHECK(!patterns_of({"a{l}"}, {}));
+  CHECK(!patterns_of({"a*"}, {"ab"}));
+  CHECK(!patterns_of({"a{l}"}, {"a7"}));
+  CHECK(!patterns_of({"a{0..3}"}, {}));
+  CHECK(patterns_of({"a*", "b{l}", "h.0.c*"}, {"c"}) == Names{"a*", "b{l}", "h.*"});
 }
 
 TEST_CASE("node patterns: random names") {

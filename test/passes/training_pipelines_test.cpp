@@ -124,6 +124,25 @@ TEST_CASE("training pipelines: steps in stages are those of one rank") {
             check_staged_step(one.model, train, in_stages(train, places, one.stages, micro_batches, order));
 }
 
+TEST_CASE("training pipelines: places slice the samples of a micro-batch over unequally many ranks") {
+  constexpr const char* kStages = "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: rest}";
+  for (const char* places : {"a: {ranks: [0], mesh: {d: 1, e: 1}}, b: {ranks: [1, 2], mesh: {d: 1, e: 2}}",
+                             "a: {ranks: [0, 1], mesh: {d: 2, e: 1}}, b: {ranks: [2], mesh: {d: 1, e: 1}}",
+                             "a: {ranks: [0, 1], mesh: {d: 2, e: 1}}, b: {ranks: [2, 3, 4], mesh: {d: 1, e: 3}}"})
+    for (const char* order : {"gpipe", "1f1b\n  backward: split"})
+      check_staged_step(kTwoLayers, kMomentum,
+                        in_stages(kMomentum, places, kStages, 2, order) + "shard: {x: {d: 0}, h1.use: {e: 0}}\n");
+}
+
+TEST_CASE("training pipelines: the halves of a split all-reduce are of its block") {
+  constexpr const char* kStages = "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: rest}";
+  constexpr const char* kPlacesOfTwo = "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [2], mesh: {t: 1}}";
+  for (const char* split : {"op: fc1.grad.sum, dim: 0", "op: fc1.grad.sum, dim: 1"})
+    check_staged_step(kTwoLayers, kMomentum,
+                      in_stages(kMomentum, kPlacesOfTwo, kStages, 3, "1f1b") +
+                          "shard: {x: {t: 0}}\ntransform: [{split: {" + split + ", into: [rs, ag]}}]\n");
+}
+
 TEST_CASE("training pipelines: chains in opposite directions share weights, and do not wait for each other") {
   const char* stages =
       "A: {place: a, nodes: [there1, there2]}, B: {place: b, nodes: there3}, C: {place: b, nodes: [back1, back2]}, "

@@ -66,7 +66,18 @@ void name_axes(const Module& module, ShardingPlan& plan) {
 std::unique_ptr<Compilation> compile_until_layouts(const Options& options, const PlanRequest& request, Diags& diags) {
   Options until = with_schedule(options, text_on(request, meshes_of(request.ranks).front()));
   until.stop_after = "bind-collectives";
-  return compile_graph(until, diags);
+  Diags found;
+  std::unique_ptr<Compilation> c = compile_graph(until, found);
+  // The mesh is none that the user has written.
+  const auto is_about_mesh = [](const Diagnostic& one) { return one.id == "annotation-mesh"; };
+  if (!request.mesh && std::ranges::any_of(found.all(), is_about_mesh))
+    diags.error(
+        "plan-annotated", Loc::in_file(options.model),
+        "the model's device annotations say how many ranks it has, or which stages: for a plan of its own keep a "
+        "schedule (--keep) with the line `annotations: none`");
+  else
+    diags.append(found);
+  return c;
 }
 
 std::string seconds_text(double seconds) { return nanoseconds_text(std::llround(seconds * 1e9)); }

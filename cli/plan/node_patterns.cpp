@@ -33,6 +33,7 @@ class ReadNames {
     const auto at = names_.lower_bound(read);
     return at != names_.end() && at->starts_with(read);
   }
+  bool has(const std::string& name) const { return names_.contains(as_read(name)); }
   bool has_match(const NamePattern& pattern) const {
     return std::ranges::any_of(written_, [&](const std::string& name) { return pattern.match(name).has_value(); });
   }
@@ -50,7 +51,7 @@ std::optional<std::string> pattern_of(const std::string& name, const ReadNames& 
     if ((name[i] == '.' || name[i] == '/') && !others.has_start(name.substr(0, i + 1)))
       return name.substr(0, i + 1) + "*";
   const NamePattern itself(name);
-  return itself.match(name) && !others.has_match(itself) ? std::optional(name) : std::nullopt;
+  return itself.match(name) && !others.has(name) && !others.has_match(itself) ? std::optional(name) : std::nullopt;
 }
 
 /// A pattern as a number between two texts.

@@ -10,15 +10,15 @@ namespace weftc {
 
 namespace {
 
-/// How readers find the values under a plan of the whole model; empty where its entries are refused.
-std::vector<Layout> layouts_under(Compilation& c, const ShardingPlan& plan) {
+/// The graph as a plan of the whole model lays it out; nothing where its entries are refused.
+std::optional<Graph> laid_out(Compilation& c, const ShardingPlan& plan) {
   Schedule schedule = c.schedule;
   schedule.mesh = plan.mesh;
   for (const PlannedEntry& planned : plan.entries) schedule.shard.push_back(planned.entry);
   const OnMesh on_mesh(c.module, plan.mesh);
   Diags refused;
   LayoutTrial trial = try_layouts(c.module, {schedule, c.target, refused});
-  return refused.ok() ? std::move(trial.found) : std::vector<Layout>();
+  return refused.ok() ? std::optional(std::move(trial.graph)) : std::nullopt;
 }
 
 /// The slices of a layout: sums have come to their end where they are sent.
@@ -26,6 +26,10 @@ Layout without_partial_sums(Layout layout) {
   for (int axis = 0; axis < layout.size(); ++axis)
     if (layout[axis].is(AxisState::Kind::P)) layout.set(axis, {});
   return layout;
+}
+
+bool is_any_of(const std::set<int>& some, const std::set<int>& others) {
+  return std::ranges::any_of(some, [&](int stage) { return others.contains(stage); });
 }
 
 }  // namespace
@@ -70,20 +74,31 @@ bool StageLayouts::is_inside(const ShardEntry& entry, const Stages& stages) cons
 /// True for a value of the forward pass that these stages read and places of other sizes make.
 bool StageLayouts::is_received(ValueId value, const Stages& stages) const {
   const OpId maker = c_.module.graph.producer(value);
-  const auto is_any = [&](const Stages& others) {
-    return std::ranges::any_of(stages, [&](int stage) { return others.contains(stage); });
-  };
-  return cells_.is_forward[maker.index] && cells_.cell_of[maker.index] >= 0 && is_any(readers(value)) &&
-         !is_any(makers(value));
+  return cells_.is_forward[maker.index] && cells_.cell_of[maker.index] >= 0 && is_any_of(stages, readers(value)) &&
+         !is_any_of(stages, makers(value));
 }
 
-void StageLayouts::add_received(const Stages& stages, const std::vector<Layout>& layouts, ShardingPlan& plan) const {
+/// As all readers in these stages have the value, where they are laid out; nothing where they differ.
+std::optional<Layout> StageLayouts::layout_read(ValueId value, const Stages& stages, const Graph& laid_out) const {
+  std::optional<Layout> read;
+  for (const Use& use : c_.module.graph.value(value).uses) {
+    if (!use.op || !is_any_of(stages, stages_[use.op.index])) continue;
+    if (!laid_out.is_live(use.op)) return {};
+    const Layout layout = without_partial_sums(laid_out.type(laid_out.op(use.op).inputs[use.input]).layout);
+    if (read && !(*read == layout)) return {};
+    read = layout;
+  }
+  return read;
+}
+
+void StageLayouts::add_received(const Stages& stages, const Graph& laid_out, ShardingPlan& plan) const {
   const Graph& graph = c_.module.graph;
   for (const OpId id : graph.order())
     for (const ValueId v : graph.op(id).outputs) {
-      if (!is_received(v, stages)) continue;
+      const std::optional<Layout> layout = is_received(v, stages) ? layout_read(v, stages, laid_out) : std::nullopt;
+      if (!layout) continue;
       ShardEntry entry{{Selector::Kind::Name, graph.value(v).name, {}}, true, {}};
-      const auto requests = axis_requests(graph.type(v), without_partial_sums(layouts[v.index]), {}, plan.mesh);
+      const auto requests = axis_requests(graph.type(v), *layout, {}, plan.mesh);
       const std::vector<Bindings> bindings = names_.bindings({entry.target});
       const bool means_it =
           bindings.size() == 1 && names_.select_values(entry.target, bindings.front()) == std::vector<ValueId>{v};
@@ -94,9 +109,9 @@ void StageLayouts::add_received(const Stages& stages, const std::vector<Layout>&
 }
 
 ShardingPlan StageLayouts::of(const Stages& stages, ShardingPlan plan) const {
-  const std::vector<Layout> layouts = layouts_under(c_, plan);
+  const std::optional<Graph> whole = laid_out(c_, plan);
   std::erase_if(plan.entries, [&](const PlannedEntry& planned) { return !is_inside(planned.entry, stages); });
-  if (!layouts.empty()) add_received(stages, layouts, plan);
+  if (whole) add_received(stages, *whole, plan);
   name_axes(c_.module, plan);
   return plan;
 }

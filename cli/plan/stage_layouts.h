@@ -27,7 +27,8 @@ class StageLayouts {
   bool is_inside(ValueId value, int stage) const;
   bool is_inside(const ShardEntry& entry, const Stages& stages) const;
   bool is_received(ValueId value, const Stages& stages) const;
-  void add_received(const Stages& stages, const std::vector<Layout>& layouts, ShardingPlan& plan) const;
+  std::optional<Layout> layout_read(ValueId value, const Stages& stages, const Graph& laid_out) const;
+  void add_received(const Stages& stages, const Graph& laid_out, ShardingPlan& plan) const;
 
   Compilation& c_;
   const StageCells& cells_;

@@ -391,10 +391,17 @@ def check_samples():
             harness.check(f"samples/{name}/sends no more than {schedule}", 0 < size <= most, f"{size} bytes in {count}, by hand {most} in {others}: {text}")
 
 
-def refused(name, code, *says, kept="weft: 1\n", flags=()):
+ANNOTATED = """<ir_version: 11, opset_import: ["" : 20], configuration: ["two" : 2]>
+m (float[8, 8] x) => (float[8, 8] y) <float[8, 8] w = random(1, 0.5)> {
+  [mm] y = MatMul(x, w) @ two { w [1: 2] [0, 1] }
+}
+"""
+
+
+def refused(name, code, *says, kept="weft: 1\n", flags=(), model=MLP):
     file = FOLDER / "kept.yaml"
     file.write_text(kept)
-    status, _, err = harness.weft("plan", MLP, "--keep", file, *flags)
+    status, _, err = harness.weft("plan", model, "--keep", file, *flags)
     harness.check(f"refused/{name}", status == code and all(text in err for text in says), f"exit {status}: {err[-400:]}")
 
 
@@ -433,6 +440,11 @@ def check_refusals():
     refused("memory", 1, "[plan-memory]", "4 ranks of", "at least, most for '", flags=("--machine", machine(4, "1KiB")))
     refused("mesh of stages", 3, "a plan chooses 'mesh': leave it out [plan-kept-unsupported]", kept="weft: 1\nmesh: {tp: 2}\n", flags=(*on, "--level", "pipeline"))
     refused("transforms", 3, "a plan chooses 'transform'", kept="weft: 1\nmesh: {tp: 2}\ntransform:\n  - split: {op: x, dim: 0, into: [a, b]}\n", flags=on)
+    annotated = FOLDER / "annotated.onnxtxt"
+    annotated.write_text(ANNOTATED)
+    refused("annotations", 1, f"{annotated}: error: the model's device annotations say", "`annotations: none` [plan-annotated]", model=annotated, flags=on)
+    status, out, err = harness.weft("plan", annotated, "--machine", on[1], "--keep", "/dev/stdin", input="weft: 1\nannotations: none\n")
+    harness.check("annotations left out", status == 0 and "annotations: none" in out, f"exit {status}: {err[-400:]}")
     refused("level", 2, "--level", flags=(*on, "--level", "best"))
     flow = 'weft: 1\nmesh: {tp: 4}\nshard: {"fc_weight": {tp: 1}}\n'
     refused("entries on one line", 1, "kept.yaml:3:1", "entries can be added only", "[schedule-style]", kept=flow, flags=on)

@@ -69,19 +69,23 @@ class StageSearch {
     std::optional<Pipe> pipe = layouts ? even_pipe(stages, *layouts) : std::nullopt;
     if (!pipe) return false;
     bool is_short = false, is_possible = false;
+    double before = std::numeric_limits<double>::infinity();
     pipe->counts = micro_batch_counts(c_->module, stages);
     for (const int micro_batches : pipe->counts) {
       if (estimate(layouts->seconds, stages, micro_batches) > kFar * best_) continue;
       pipe->micro_batches = micro_batches;
       const PredictedSchedule made = add(*pipe);
-      if (is_refused_for_good(made)) break;
       if (!made.refused.starts_with("[")) (made.refused.empty() ? is_possible : is_short) = true;
+      if (is_worse_for_good(made, before)) break;
+      if (made.refused.empty()) before = made.seconds;
     }
     return is_short && !is_possible;
   }
 
-  /// True for what more micro-batches do not mend: they may divide the samples of a rank where fewer do not.
-  static bool is_refused_for_good(const PredictedSchedule& made) {
+  /// True where more micro-batches are not worth trying: these are slower than fewer were, or refused for what has
+  /// nothing to do with their number.
+  static bool is_worse_for_good(const PredictedSchedule& made, double before) {
+    if (made.refused.empty()) return made.seconds > before;
     return made.refused.starts_with("[") && !made.refused.starts_with("[micro-batches-");
   }
 
@@ -133,7 +137,7 @@ class StageSearch {
         if (plan.placed.seconds(micro_batches) > kFar * best_) continue;
         pipe.micro_batches = micro_batches;
         const PredictedSchedule made = add(pipe);
-        if (is_refused_for_good(made) || (made.refused.empty() && made.seconds > before)) break;
+        if (is_worse_for_good(made, before)) break;
         if (made.refused.empty()) before = made.seconds, best = micro_batches;
       }
     }

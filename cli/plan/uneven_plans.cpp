@@ -284,13 +284,11 @@ class UnevenSearch {
 }  // namespace
 
 std::vector<int> micro_batch_counts(const Module& module, int least) {
+  constexpr double kApart = 1.25;
   std::vector<int> counts;
-  int wanted = least;
-  for (int count = least; count <= std::max(least, kMostMicroBatches); ++count) {
-    if (count < wanted || batch_seeds(module, count).empty()) continue;
-    counts.push_back(count);
-    while (wanted <= count) wanted *= 2;
-  }
+  for (int count = least; count <= std::max(least, kMostMicroBatches); ++count)
+    if ((counts.empty() || count >= kApart * counts.back()) && !batch_seeds(module, count).empty())
+      counts.push_back(count);
   return counts;
 }
 

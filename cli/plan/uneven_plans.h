@@ -25,8 +25,8 @@ struct UnevenPlan {
   std::string refused = {};    // why there is no schedule of that
 };
 
-/// Numbers of micro-batches from the least one on into which the batch can be divided: the smallest that is at least as
-/// large, the smallest that is at least twice as large, and so on.
+/// Numbers of micro-batches from the least one on into which the batch can be divided, each a quarter more than the one
+/// before it at least.
 std::vector<int> micro_batch_counts(const Module& module, int least);
 
 /// Those for which an estimate promises more than for stages of equally many ranks and for all ranks together, the best

@@ -33,6 +33,9 @@ FLAGS = {"asan": "-fsanitize=address,undefined -fno-sanitize-recover=all", "tsan
 MARKS = {"asan": [b"__asan_init", b"__ubsan_handle"], "tsan": [b"__tsan_init"]}
 MLP = harness.ROOT / "samples" / "mlp"
 
+# By default kernels run under the thread sanitizer in the fixtures' programs alone.
+RUNTIME_TESTS = {"asan": ["runtime_tests", "kernel_tests"], "tsan": ["runtime_tests", *harness.FULL * ["kernel_tests"]]}
+
 # Ranks as threads of one process: collectives, chunks on two streams, a loop around a collective, a pipeline.
 THREADED = ["mlp_column_row", "far_overlap", "loop_all_reduce", "two_places", "vocabulary_ragged"]
 
@@ -122,6 +125,11 @@ def check_teams(folder):
             harness.check(f"tsan/programs/{name} has the same bits", same, "one thread and three differ")
 
 
+def run_runtime_tests(preset):
+    for tests in RUNTIME_TESTS[preset]:
+        unit_check.run_executable(harness.ROOT / "build" / preset / tests, f"{preset}/{tests}")
+
+
 def check_units():
     # The mutations of the default test: those of `full` take half an hour without sanitizers.
     os.environ.update(WEFT_RANDOM_GRAPHS=RANDOM_GRAPHS, WEFT_TEST_LABEL="slow")
@@ -133,14 +141,14 @@ def check_units():
 
 def main():
     folder = harness.scratch("sanitized")
-    if build("asan", ["weft_runtime", "runtime_tests", *harness.FULL * ["weft_tests"]]):
-        unit_check.run_executable(harness.ROOT / "build" / "asan" / "runtime_tests", "asan/runtime_tests")
+    if build("asan", ["weft_runtime", *RUNTIME_TESTS["asan"], *harness.FULL * ["weft_tests"]]):
+        run_runtime_tests("asan")
         with sanitizing_compiler("asan", folder):
             check_programs(folder)
             if harness.FULL:
                 check_units()
-    if build("tsan", ["weft_runtime", "runtime_tests"]):
-        unit_check.run_executable(harness.ROOT / "build" / "tsan" / "runtime_tests", "tsan/runtime_tests")
+    if build("tsan", ["weft_runtime", *RUNTIME_TESTS["tsan"]]):
+        run_runtime_tests("tsan")
         with sanitizing_compiler("tsan", folder):
             check_threads(folder)
             check_teams(folder)

@@ -34,6 +34,10 @@ std::map<std::string, Tensor> seeded_inputs(const Module& module, const std::map
     if (state.initial) first = module.constants.tensor(state.initial);
     if (!state.of.empty()) first = Tensor(first.dtype, first.dims);  // a mean of squares is not below 0
   }
+  // A program trains unless it is told to evaluate samples.
+  if (module.training)
+    if (const auto evaluates = inputs.find(module.training->evaluates); evaluates != inputs.end())
+      evaluates->second = Tensor(evaluates->second.dtype, evaluates->second.dims);
   return inputs;
 }
 

@@ -119,11 +119,10 @@ class StageSearch {
     return known->second ? &*known->second : nullptr;
   }
 
-  /// Of the best cut more and more micro-batches, as long as that is faster; of the others as many as were best.
+  /// Of each cut more and more micro-batches, as long as that is faster.
   void try_uneven_stages() {
     const auto on = [this](int ranks, int64_t memory) { return layouts_on(ranks, memory); };
     const std::vector<int> all_counts = micro_batch_counts(c_->module, 1);
-    std::optional<int> best;
     for (const UnevenPlan& plan : plan_uneven_stages(*c_, request_, on)) {
       if (!plan.refused.empty()) {
         found_.emplace_back().what = plan.what;
@@ -133,12 +132,12 @@ class StageSearch {
       Pipe pipe{plan.what,    plan.text,  plan.places, plan.stages,  plan.meshes,
                 plan.layouts, all_counts, 0,           usual_order()};
       double before = std::numeric_limits<double>::infinity();
-      for (const int micro_batches : best ? std::vector<int>{*best} : plan.promising) {
+      for (const int micro_batches : plan.promising) {
         if (plan.placed.seconds(micro_batches) > kFar * best_) continue;
         pipe.micro_batches = micro_batches;
         const PredictedSchedule made = add(pipe);
         if (is_worse_for_good(made, before)) break;
-        if (made.refused.empty()) before = made.seconds, best = micro_batches;
+        if (made.refused.empty()) before = made.seconds;
       }
     }
   }

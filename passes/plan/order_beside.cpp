@@ -25,11 +25,13 @@ size_t first_reader(const std::vector<const Step*>& steps, size_t at, size_t end
 
 class BesideOrder {
  public:
-  explicit BesideOrder(Plan& plan) : writer_(plan), plan_(plan) {}
+  BesideOrder(Plan& plan, Block& block) : writer_(plan), plan_(plan), block_(block) {}
 
-  void order(std::vector<Step>& steps) {
+  void order() {
+    std::vector<Step>& steps = block_.steps;
     if (std::none_of(steps.begin(), steps.end(), runs_beside)) return;
     bring_forward(steps);
+    if (plan_.blocks.size() > 1) keep_ends(steps);
     const std::vector<size_t> joins = joins_of(pointers_to(steps));
     for (size_t s = 0; s < steps.size(); ++s)
       if (runs_beside(steps[s])) wait_for_operands(steps, s);
@@ -64,17 +66,35 @@ class BesideOrder {
     }
   }
 
+  /// In a pipeline, what nothing in the block waits for, or what waits for nothing that is known, runs in turn: other
+  /// blocks know of the compute stream alone.
+  void keep_ends(std::vector<Step>& steps) {
+    for (size_t s = 0; s < steps.size(); ++s) {
+      int count = 1;
+      if (runs_beside(steps[s]) &&
+          (first_reader(pointers_to(steps), s, steps.size()) == steps.size() || !operand_maker(steps, s, count)))
+        steps[s].stream = kComputeStream;
+    }
+  }
+
+  /// The last step in front of it on the compute stream; null where that is not known.
+  Step* operand_maker(std::vector<Step>& steps, size_t at, int& count) {
+    Step* before = last_leaf(steps, at, kComputeStream, count);
+    return before ? before : last_leaf_before(plan_, block_, kComputeStream, count);
+  }
+
   /// What precedes it on the compute stream is done; of all its ranks, where it is a kernel that reads their windows.
   void wait_for_operands(std::vector<Step>& steps, size_t at) {
     const std::vector<int> axes = barrier_axes(plan_, steps[at]);
     int count = 1;
-    if (Step* before = last_leaf(steps, at, kComputeStream, count))
+    if (Step* before = operand_maker(steps, at, count))
       steps[at].waits.push_back(
           {writer_.done_signal(*before, axes, count), writer_.once(), 0, Wait::Reason::Data, !axes.empty()});
   }
 
   SignalWriter writer_;
   Plan& plan_;
+  Block& block_;
 };
 
 }  // namespace
@@ -109,7 +129,7 @@ std::vector<size_t> joins_of(const std::vector<const Step*>& steps) {
 }
 
 void order_beside(Plan& plan) {
-  for (Block& block : plan.blocks) BesideOrder(plan).order(block.steps);
+  for (Block& block : plan.blocks) BesideOrder(plan, block).order();
 }
 
 }  // namespace weftc

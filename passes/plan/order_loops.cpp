@@ -52,8 +52,11 @@ bool apart_in_time(const Step& a, const Step& b) {
 
 class LoopOrder {
  public:
-  explicit LoopOrder(Plan& plan) : plan_(plan), writer_(plan) {}
+  LoopOrder(Plan& plan, Block& block) : plan_(plan), block_(block), writer_(plan) {}
 
+  void order() { order(block_.steps); }
+
+ private:
   void order(std::vector<Step>& steps) {
     for (size_t i = 0; i < steps.size(); ++i) {
       Step& step = steps[i];
@@ -68,7 +71,6 @@ class LoopOrder {
     }
   }
 
- private:
   /// A step of the loop's body that another one must not overtake.
   struct Target {
     int step;
@@ -84,7 +86,9 @@ class LoopOrder {
   void wait_for_last(std::vector<Step>& steps, size_t at, int stream, Step& waiter, const std::vector<int>& axes,
                      bool in_kernel) {
     int count = 1;
-    if (Step* before = last_leaf(steps, at, stream, count))
+    Step* before = last_leaf(steps, at, stream, count);
+    if (!before && &steps == &block_.steps) before = last_leaf_before(plan_, block_, stream, count);
+    if (before)
       wait(waiter, writer_.done_signal(*before, axes, count), writer_.once(), 0, Wait::Reason::Data, in_kernel);
   }
 
@@ -235,6 +239,7 @@ class LoopOrder {
   }
 
   Plan& plan_;
+  Block& block_;
   SignalWriter writer_;
 };
 
@@ -252,7 +257,7 @@ void enter_kernel(const Plan& plan, Step& step, const Loc& loc, Diags& diags) {
 }  // namespace
 
 void order_loops(Plan& plan) {
-  for (Block& block : plan.blocks) LoopOrder(plan).order(block.steps);
+  for (Block& block : plan.blocks) LoopOrder(plan, block).order();
 }
 
 void enter_kernels(Plan& plan, Diags& diags) {

@@ -41,6 +41,21 @@ Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count) {
   return nullptr;
 }
 
+Step* last_leaf_before(Plan& plan, const Block& block, int stream, int& count) {
+  if (block.turn != Turn::Behind) return nullptr;
+  const auto is_own = [&](const OrderedBlock& entry) {
+    return &plan.blocks[static_cast<size_t>(entry.block)] == &block;
+  };
+  const auto own = std::ranges::find_if(plan.order, is_own);
+  for (auto at = own; at-- != plan.order.begin();) {
+    Block& before = plan.blocks[static_cast<size_t>(at->block)];
+    if (before.place != block.place) continue;
+    if (at->micro_batch != own->micro_batch) return nullptr;
+    if (Step* found = last_leaf(before.steps, before.steps.size(), stream, count)) return found;
+  }
+  return nullptr;
+}
+
 Step& first_leaf(Step& step) {
   auto* loop = std::get_if<ForStep>(&step.what);
   return !loop || loop->body.empty() ? step : first_leaf(loop->body.front());

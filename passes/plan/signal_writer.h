@@ -33,6 +33,9 @@ class SignalWriter {
 /// The last leaf step on `stream` that precedes steps[at], and the number of times that it runs (`count`, left as it is
 /// outside of loops). Descends into For loops, whose last chunk is meant; an If or a Loop counts as one step.
 Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count);
+/// The same of the blocks that run in front of this one at its place, where the Plan's order says which: for what runs
+/// once behind all micro-batches, whose last one these end with. Null for other blocks, where that differs.
+Step* last_leaf_before(Plan& plan, const Block& block, int stream, int& count);
 /// The step that runs first when `step` begins: itself, or the first one inside.
 Step& first_leaf(Step& step);
 

@@ -143,6 +143,23 @@ TEST_CASE("training pipelines: the halves of a split all-reduce are of its block
                           "shard: {x: {t: 0}}\ntransform: [{split: {" + split + ", into: [rs, ag]}}]\n");
 }
 
+TEST_CASE(
+    "training pipelines: sums of gradients run beside updates, or in kernels, when their micro-batches are done") {
+  constexpr const char* kStages = "A: {place: a, nodes: [norm, fc1, bias1]}, B: {place: b, nodes: rest}";
+  constexpr const char* kPairs = "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [2, 3], mesh: {t: 2}}";
+  for (const char* steps :
+       {"[{overlap: {ops: [fc1.grad.sum, bias1.grad.sum]}}]", "[{overlap: {ops: [fc2.grad.sum]}}]",
+        "[{fuse: {ops: [\"*.grad.sum*\"], into: sums, bucket: 64}}]",
+        "[{fuse: {ops: [\"*.grad.sum*\"], into: sums, bucket: 64}}, {overlap: {ops: [\"sums.*\"]}}]",
+        "[{split: {op: fc1.grad.sum, dim: 0, into: [rs, ag]}}, {overlap: {ops: [rs]}}]"})
+    for (const std::string& train : {kMomentum, kClipped})
+      for (const int micro_batches : {1, 3})
+        for (const char* order : {"gpipe", "1f1b", "zb-h1", "1f1b\n  backward: split"})
+          check_staged_step(kTwoLayers, train,
+                            in_stages(train, kPairs, kStages, micro_batches, order) +
+                                "shard: {x: {t: 0}, target: {t: 0}}\ntransform: " + steps + "\n");
+}
+
 TEST_CASE("training pipelines: chains in opposite directions share weights, and do not wait for each other") {
   const char* stages =
       "A: {place: a, nodes: [there1, there2]}, B: {place: b, nodes: there3}, C: {place: b, nodes: [back1, back2]}, "

@@ -38,12 +38,18 @@ class BesideOrder {
     for (size_t s = 0; s < steps.size(); ++s) {
       const bool is_last_before = next_beside(steps, s) == steps.size() || joins[next_beside(steps, s)] != joins[s];
       if (runs_beside(steps[s]) && joins[s] < steps.size() && is_last_before)
-        first_leaf(steps[joins[s]])
-            .waits.push_back({writer_.done_signal(steps[s], {}, 1), writer_.once(), 0, Wait::Reason::Data, false});
+        join(first_leaf(steps[joins[s]]), steps[s]);
     }
   }
 
  private:
+  /// A kernel that reaches into its peers' windows waits for the collectives of all of them.
+  void join(Step& reader, Step& beside) {
+    const std::vector<int> axes = barrier_axes(plan_, reader);
+    reader.waits.push_back(
+        {writer_.done_signal(beside, axes, 1), writer_.once(), 0, Wait::Reason::Data, !axes.empty()});
+  }
+
   static size_t next_beside(const std::vector<Step>& steps, size_t at) {
     for (size_t next = at + 1; next < steps.size(); ++next)
       if (runs_beside(steps[next])) return next;

@@ -223,8 +223,10 @@ class LoopOrder {
     Step* behind = first_on_compute(steps, at + 1);
     if (!behind) return;
     Step& last = *std::find_if(body.rbegin(), body.rend(), on_comm);
-    wait(*behind, writer_.done_signal(last, {}, loop.trips), writer_.once(), 0,
-         conflict(last, *behind) ? Wait::Reason::Data : Wait::Reason::Position, false);
+    // A kernel that reaches into its peers' windows waits for "comm" of all of them.
+    const std::vector<int> axes = barrier_axes(plan_, *behind);
+    wait(*behind, writer_.done_signal(last, axes, loop.trips), writer_.once(), 0,
+         conflict(last, *behind) ? Wait::Reason::Data : Wait::Reason::Position, !axes.empty());
   }
 
   /// The step from steps[at] on that runs first on the compute stream. The streams of loops to come are not known yet;

@@ -100,3 +100,28 @@ TEST_CASE("what cannot run beside others") {
   CHECK(refusal("ops: [fc1]").find("[overlap-no-collective]") != std::string::npos);
   CHECK(refusal("ops: [fc1.grad.sum], dim: 0").find("[overlap-no-chunks]") != std::string::npos);
 }
+
+// It writes into its peers' memory, where what their collectives still read may lie until these are done.
+TEST_CASE("a kernel that reaches into its peers' windows waits for the collectives beside of all of them") {
+  constexpr const char* kModel = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[8, 8] x, float[8, 8] u) => (float[8, 8] h, float[8, 8] z) <float[8, 8] w = random(1, 0.5)> {
+  [fc] h = MatMul(x, w) [act] k = Tanh(u) [scale] z = Mul(k, x)
+})";
+  const Planned made = plan_of(kModel,
+                               "weft: 1\nmesh: {tp: 2}\nshard: {w: {tp: 0}, u: {tp: 0}, k.use: {tp: R}}\ntransform:\n"
+                               "  - overlap: {ops: [fc, fc.sum], chunks: 2, dim: 0, mechanism: streams}\n"
+                               "  - fuse: {ops: [act, act.gather], into: gathered}\n");
+  for (const std::string& line : prove_plan(made.plan)) CHECK_MESSAGE(false, line);
+  std::set<SignalId> of_comm;  // of all ranks
+  const Step* kernel = nullptr;
+  for_each_step(made.plan.blocks[0].steps, [&](const Step& step) {
+    if (step.name == "gathered") kernel = &step;
+    for (const Raise& raise : step.raises)
+      if (made.plan.streams[static_cast<size_t>(step.stream)] == "comm" &&
+          !made.plan.signals[raise.signal.index].axes.empty())
+        of_comm.insert(raise.signal);
+  });
+  REQUIRE(kernel);
+  CHECK(std::ranges::any_of(kernel->waits,
+                            [&](const Wait& wait) { return wait.in_kernel && of_comm.contains(wait.signal); }));
+}

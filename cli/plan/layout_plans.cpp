@@ -69,7 +69,7 @@ std::unique_ptr<Compilation> compile_until_layouts(const Options& options, const
   Diags found;
   std::unique_ptr<Compilation> c = compile_graph(until, found);
   // The mesh is none that the user has written.
-  const auto is_about_mesh = [](const Diagnostic& one) { return one.id == "annotation-mesh"; };
+  const auto is_about_mesh = [](const Diagnostic& one) { return one.id.starts_with("annotation-mesh"); };
   if (!request.mesh && std::ranges::any_of(found.all(), is_about_mesh))
     diags.error(
         "plan-annotated", Loc::in_file(options.model),

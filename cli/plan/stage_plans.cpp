@@ -15,6 +15,7 @@ namespace {
 
 // An estimate knows nothing of fusion, by which `best` is shorter; what a cut costs it leaves out.
 constexpr double kFar = 1.3;
+constexpr size_t kSearched = 2;  // of so many cuts orders are searched
 
 /// A pipeline of equal stages: `whole` seconds divided, and the time that it takes to fill.
 double estimate(double whole, int stages, int micro_batches) {
@@ -29,7 +30,7 @@ class StageSearch {
         trains_(trains),
         whole_(whole),
         unstaged_(best),
-        best_(best),
+        least_(best),
         c_(compile_until_layouts(options, request, reported_without_stages_)) {}
 
   std::vector<PredictedSchedule> run() {
@@ -53,6 +54,7 @@ class StageSearch {
     int micro_batches = 0;
     std::string order;
     bool splits_backward = false;
+    double seconds = std::numeric_limits<double>::infinity();
   };
 
   /// What a stage needs is known of its plan: its part of the weights, and what waits of some micro-batches. So layouts
@@ -72,7 +74,7 @@ class StageSearch {
     double before = std::numeric_limits<double>::infinity();
     pipe->counts = micro_batch_counts(c_->module, stages);
     for (const int micro_batches : pipe->counts) {
-      if (estimate(layouts->seconds, stages, micro_batches) > kFar * best_) continue;
+      if (estimate(layouts->seconds, stages, micro_batches) > kFar * least_) continue;
       pipe->micro_batches = micro_batches;
       const PredictedSchedule made = add(*pipe);
       if (!made.refused.starts_with("[")) (made.refused.empty() ? is_possible : is_short) = true;
@@ -133,7 +135,7 @@ class StageSearch {
                 plan.layouts, all_counts, 0,           usual_order()};
       double before = std::numeric_limits<double>::infinity();
       for (const int micro_batches : plan.promising) {
-        if (plan.placed.seconds(micro_batches) > kFar * best_) continue;
+        if (plan.placed.seconds(micro_batches) > kFar * least_) continue;
         pipe.micro_batches = micro_batches;
         const PredictedSchedule made = add(pipe);
         if (is_worse_for_good(made, before)) break;
@@ -142,27 +144,38 @@ class StageSearch {
     }
   }
 
-  /// The order of the best one searched for its times: never a longer one. It leaves fewer gaps, so that fewer
-  /// micro-batches may suffice.
+  /// The orders of the best ones searched for their times: never longer ones. They leave fewer gaps, so that fewer
+  /// micro-batches may suffice, and stages may pay that did not.
   void try_orders() {
-    if (!best_pipe_) return;
-    const Pipe best = *best_pipe_;
+    std::vector<Pipe> best = best_;
+    std::ranges::stable_sort(best, {}, &Pipe::seconds);
+    for (size_t p = 0; p < std::min(best.size(), kSearched); ++p)
+      if (best[p].seconds <= kFar * least_) try_orders(best[p]);
+  }
+
+  void try_orders(const Pipe& pipe) {
     std::vector<int> fewer;
-    for (const int count : best.counts)
-      if (count <= best.micro_batches) fewer.insert(fewer.begin(), count);
+    for (const int count : pipe.counts)
+      if (count <= pipe.micro_batches) fewer.insert(fewer.begin(), count);
+    double before = pipe.seconds;
     for (size_t i = 0; i < fewer.size(); ++i) {
-      const double before = best_;
-      try_order(best, fewer[i]);
-      if (i > 0 && best_ >= before) return;
+      const double seconds = search_order(pipe, fewer[i]);
+      if (i > 0 && seconds >= before) return;
+      before = std::min(before, seconds);
     }
   }
 
-  void try_order(Pipe pipe, int micro_batches) {
+  /// What it takes then.
+  double search_order(Pipe pipe, int micro_batches) {
     pipe.order = "search", pipe.micro_batches = micro_batches;
-    add(pipe);
-    if (!trains_) return;
+    double seconds = seconds_of(add(pipe));
     pipe.splits_backward = true;
-    add(pipe);
+    if (trains_) seconds = std::min(seconds, seconds_of(add(pipe)));
+    return seconds;
+  }
+
+  static double seconds_of(const PredictedSchedule& made) {
+    return made.refused.empty() ? made.seconds : std::numeric_limits<double>::infinity();
   }
 
   /// On one line, but for stages that are listed.
@@ -184,11 +197,21 @@ class StageSearch {
     PredictedSchedule& made = found_.back();
     made.stages = pipe.meshes, made.layouts = pipe.layouts;
     made.text.insert(made.text.find(lines) + std::min(lines.find('\n'), lines.size()), "  # " + comment_of(made));
-    if (made.refused.empty() && made.seconds < best_) {
-      best_ = made.seconds;
-      best_pipe_ = pipe;
-    }
+    least_ = std::min(least_, seconds_of(made));
+    keep_best(pipe, seconds_of(made));
     return made;
+  }
+
+  /// The best number of micro-batches of each cut.
+  void keep_best(const Pipe& pipe, double seconds) {
+    const auto is_same = [&](const Pipe& other) {
+      return other.text == pipe.text && other.places == pipe.places && other.stages == pipe.stages;
+    };
+    auto known = std::ranges::find_if(best_, is_same);
+    if (known == best_.end()) known = best_.insert(best_.end(), pipe);
+    if (seconds >= known->seconds) return;
+    *known = pipe;
+    known->seconds = seconds;
   }
 
   std::string comment_of(const PredictedSchedule& made) const {
@@ -201,11 +224,11 @@ class StageSearch {
   const bool trains_;
   const ShardingPlan* whole_;
   const double unstaged_;
-  double best_;  // seconds, of all that is known
+  double least_;  // seconds, of all that is known
   Diags reported_without_stages_;
   const std::unique_ptr<Compilation> c_;                                    // until layouts
   std::map<std::pair<int, int64_t>, std::optional<ShardingPlan>> layouts_;  // by ranks and memory
-  std::optional<Pipe> best_pipe_;
+  std::vector<Pipe> best_;                                                  // of each cut
   std::vector<PredictedSchedule> found_;
 };
 

@@ -193,7 +193,9 @@ class LoopOrder {
     }
     for (size_t t = w + 1; t < body.size(); ++t)
       if (!last.contains(body[t].stream)) wait_for_readers(body, w, t, axes, trips);
-    if (last.empty()) wait_for_last(steps, at, kComputeStream, body[w], axes, true);
+    if (!last.empty()) return;
+    wait_for_last(steps, at, kComputeStream, body[w], axes, true);
+    if (body[w].stream != kComputeStream) wait_for_last(steps, at, body[w].stream, body[w], axes, true);
   }
 
   /// body[t], behind the kernel body[w], may still read on a peer what the kernel writes into the window there: the
@@ -229,14 +231,15 @@ class LoopOrder {
          conflict(last, *behind) ? Wait::Reason::Data : Wait::Reason::Position, !axes.empty());
   }
 
-  /// The step from steps[at] on that runs first on the compute stream. The streams of loops to come are not known yet;
-  /// their first step that exchanges nothing will be there.
+  /// The step from steps[at] on that runs first on the compute stream. The streams of loops to come are not written
+  /// yet: what exchanges something in a loop of two streams will not be there.
   Step* first_on_compute(std::vector<Step>& steps, size_t at) {
     if (at >= steps.size()) return nullptr;
     auto* loop = std::get_if<ForStep>(&steps[at].what);
     if (!loop) return &steps[at];
-    for (size_t i = 0; i < loop->body.size(); ++i)
-      if (!meets_ranks(plan_, loop->body[i])) return first_on_compute(loop->body, i);
+    if (runs_on_two_streams(*loop))
+      for (size_t i = 0; i < loop->body.size(); ++i)
+        if (!meets_ranks(plan_, loop->body[i])) return first_on_compute(loop->body, i);
     return first_on_compute(loop->body, 0);
   }
 

@@ -99,6 +99,14 @@ def check_looking_inside():
     expect("report/full-disk", harness.weft("compile", MODEL, "-o", FOLDER / "p", "--report", "/dev/full"), 6, "[report-unwritable]")
 
 
+DROPS = """<ir_version: 10, opset_import: ["" : 20]>
+m (float[8, 6] x, float[8, 6] target) => (float[8, 6] y)
+<float[6, 6] w = random(1, 0.5), float ratio = {0.5}, bool training = {1}> {
+  [fc] h = MatMul(x, w) [drop] y = Dropout(h, ratio, training)
+}
+"""
+
+
 def check_verify():
     expect("verify/reference", harness.weft("verify", MODEL, "--schedule", SCHEDULE), 0, "ok", "tp2.yaml")
     data = FOLDER / "data"
@@ -117,6 +125,10 @@ def check_verify():
            "bad.yaml: failed: refused, exit code 1", "tp2.yaml", "ok")
     np.save(data / "output_0.npy", np.ones((16, 9), np.float32))
     expect("verify/shape", harness.weft("verify", MODEL, "--data", data), 5, "expected f32[16x9]")
+    drops, step = FOLDER / "drops.onnxtxt", FOLDER / "drops.yaml"
+    drops.write_text(DROPS)
+    step.write_text("weft: 1\ntrain: {loss: {mean_squared_error: {predictions: y, targets: target}}, optimizer: {sgd: {rate: 0.1}}}\n")
+    expect("verify/a training drops values", harness.weft("verify", drops, "--schedule", step), 0, "ok")
 
 
 def check_verify_many():

@@ -15,6 +15,7 @@ namespace {
 
 // An estimate knows nothing of fusion, by which `best` is shorter; what a cut costs it leaves out.
 constexpr double kFar = 1.3;
+constexpr int kMostRefused = 3;  // numbers of micro-batches
 constexpr size_t kSearched = 2;  // of so many cuts orders are searched
 
 /// A pipeline of equal stages: `whole` seconds divided, and the time that it takes to fill.
@@ -71,24 +72,31 @@ class StageSearch {
     std::optional<Pipe> pipe = layouts ? even_pipe(stages, *layouts) : std::nullopt;
     if (!pipe) return false;
     bool is_short = false, is_possible = false;
-    double before = std::numeric_limits<double>::infinity();
     pipe->counts = micro_batch_counts(c_->module, stages);
-    for (const int micro_batches : pipe->counts) {
-      if (estimate(layouts->seconds, stages, micro_batches) > kFar * least_) continue;
-      pipe->micro_batches = micro_batches;
-      const PredictedSchedule made = add(*pipe);
+    std::vector<int> promising;
+    for (const int micro_batches : pipe->counts)
+      if (estimate(layouts->seconds, stages, micro_batches) <= kFar * least_) promising.push_back(micro_batches);
+    for (const PredictedSchedule& made : try_counts(*pipe, promising))
       if (!made.refused.starts_with("[")) (made.refused.empty() ? is_possible : is_short) = true;
-      if (is_worse_for_good(made, before)) break;
-      if (made.refused.empty()) before = made.seconds;
-    }
     return is_short && !is_possible;
   }
 
-  /// True where more micro-batches are not worth trying: these are slower than fewer were, or refused for what has
-  /// nothing to do with their number.
-  static bool is_worse_for_good(const PredictedSchedule& made, double before) {
-    if (made.refused.empty()) return made.seconds > before;
-    return made.refused.starts_with("[") && !made.refused.starts_with("[micro-batches-");
+  /// More and more micro-batches, until they are slower than fewer were, or refused for good: what some of them do not
+  /// divide others may.
+  std::vector<PredictedSchedule> try_counts(Pipe pipe, const std::vector<int>& counts) {
+    std::vector<PredictedSchedule> tried;
+    double before = std::numeric_limits<double>::infinity();
+    int refused = 0;  // one after the other
+    for (const int micro_batches : counts) {
+      pipe.micro_batches = micro_batches;
+      tried.push_back(add(pipe));
+      const PredictedSchedule& made = tried.back();
+      refused = made.refused.starts_with("[") ? refused + 1 : 0;
+      if (refused == kMostRefused || (refused > 0 && !made.refused.starts_with("[micro-batches-"))) break;
+      if (made.refused.empty() && made.seconds > before) break;
+      before = std::min(before, seconds_of(made));
+    }
+    return tried;
   }
 
   std::optional<Pipe> even_pipe(int stages, const ShardingPlan& layouts) {
@@ -133,14 +141,10 @@ class StageSearch {
       }
       Pipe pipe{plan.what,    plan.text,  plan.places, plan.stages,  plan.meshes,
                 plan.layouts, all_counts, 0,           usual_order()};
-      double before = std::numeric_limits<double>::infinity();
-      for (const int micro_batches : plan.promising) {
-        if (plan.placed.seconds(micro_batches) > kFar * least_) continue;
-        pipe.micro_batches = micro_batches;
-        const PredictedSchedule made = add(pipe);
-        if (is_worse_for_good(made, before)) break;
-        if (made.refused.empty()) before = made.seconds;
-      }
+      std::vector<int> promising;
+      for (const int micro_batches : plan.promising)
+        if (plan.placed.seconds(micro_batches) <= kFar * least_) promising.push_back(micro_batches);
+      try_counts(pipe, promising);
     }
   }
 

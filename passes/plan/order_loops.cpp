@@ -36,6 +36,11 @@ namespace {
 /// True for a step that holds no others.
 bool is_leaf(const Step& step) { return bodies_of(step).empty(); }
 
+/// True for a message, which has a stream of its own.
+bool is_transfer(const Step& step) {
+  return std::holds_alternative<SendStep>(step.what) || std::holds_alternative<RecvStep>(step.what);
+}
+
 /// True for a copy that adds a chunk's part to a total.
 bool accumulates(const Step& step) {
   return std::holds_alternative<CopyStep>(step.what) &&
@@ -96,7 +101,7 @@ class LoopOrder {
     std::vector<Step>& body = loop.body;
     for (size_t i = 0; i < body.size(); ++i)
       if (auto* nested = std::get_if<ForStep>(&body[i].what)) order_loop(body, i, *nested);
-    const bool overlaps = runs_on_two_streams(loop);
+    const bool overlaps = forks(steps, at, loop);
     if (overlaps) {
       const int comm = writer_.stream("comm");
       for (Step& s : body) s.stream = meets_ranks(plan_, s) ? comm : kComputeStream;
@@ -115,6 +120,15 @@ class LoopOrder {
     return loop.mechanism != Mechanism::Fused && !loop.in_turn && loop.trips > 1 &&
            std::all_of(body.begin(), body.end(), is_leaf) && std::any_of(body.begin(), body.end(), meets) &&
            !std::all_of(body.begin(), body.end(), meets);
+  }
+
+  /// True if the loop runs on two streams. In a pipeline, other blocks know of the compute stream alone: there one that
+  /// begins or ends a block runs in turn.
+  bool forks(std::vector<Step>& steps, size_t at, const ForStep& loop) {
+    if (!runs_on_two_streams(loop)) return false;
+    if (plan_.blocks.size() == 1 || &steps != &block_.steps) return true;
+    int count = 1;
+    return last_leaf(steps, at, kComputeStream, count) && first_on_compute(steps, at + 1);
   }
 
   /// Gives two instances to the buffers that steps of both streams use and only this loop knows.
@@ -234,10 +248,11 @@ class LoopOrder {
   /// The step from steps[at] on that runs first on the compute stream. The streams of loops to come are not written
   /// yet: what exchanges something in a loop of two streams will not be there.
   Step* first_on_compute(std::vector<Step>& steps, size_t at) {
+    while (at < steps.size() && is_transfer(steps[at])) ++at;
     if (at >= steps.size()) return nullptr;
     auto* loop = std::get_if<ForStep>(&steps[at].what);
     if (!loop) return &steps[at];
-    if (runs_on_two_streams(*loop))
+    if (forks(steps, at, *loop))
       for (size_t i = 0; i < loop->body.size(); ++i)
         if (!meets_ranks(plan_, loop->body[i])) return first_on_compute(loop->body, i);
     return first_on_compute(loop->body, 0);

@@ -23,7 +23,10 @@ namespace weftc {
 
 namespace {
 
-bool same_ranks(const Op& a, const Op& b) { return a.place == b.place && axes_of(a) == axes_of(b); }
+/// True for collectives of the same ranks, in a pipeline at the same time.
+bool may_share(const Op& a, const Op& b) {
+  return a.place == b.place && axes_of(a) == axes_of(b) && a.block == b.block;
+}
 
 /// What a rank has of the larger of operand and result.
 int64_t bytes_of(const StepContext& step, const Op& op) {
@@ -116,7 +119,7 @@ void fuse_in_buckets(const StepContext& step, const FuseStep& what) {
   while (!left.empty()) {
     const Op first = graph.op(left.front());
     const auto others = std::stable_partition(left.begin(), left.end(), [&](OpId id) {
-      return same_ranks(graph.op(id), first) && is_of_states(graph.op(id)) == is_of_states(first);
+      return may_share(graph.op(id), first) && is_of_states(graph.op(id)) == is_of_states(first);
     });
     for (auto id = left.begin(); id != others; ++id) bucket.add(*id);
     bucket.close();

@@ -101,6 +101,8 @@ std::string cannot_fuse(const StepContext& step, const RegionPlan& plan) {
   for (OpId id : plan.ops) {
     const Op& op = graph.op(id);
     if (!(op.place == graph.op(plan.ops[0]).place)) return format("'{}' runs in another place", op.name);
+    if (const Op& first = graph.op(plan.ops[0]); op.block && first.block && op.block != first.block)
+      return format("'{}' runs in another block of the pipeline", op.name);
     if (const std::string why = cannot_hold(step, op, peers); !why.empty()) return why;
   }
   if (is([](const Op& op) { return category(op) == Category::Contraction; }) > 1)

@@ -157,8 +157,10 @@ std::string leaving_refusal(const Module& module, const Graph& graph, const Regi
 /// In a pipeline, blocks say when messages between places are sent, and when what runs behind the micro-batches does.
 bool can_be_in_pipeline(const StepContext& step, const RegionPlan& plan) {
   if (!step.module.pipeline) return true;
+  const Op* first = nullptr;
   for (const OpId id : plan.ops) {
     const Op& op = step.graph().op(id);
+    if (op.block && !first) first = &op;
     if (op.kind == OpKind::Transfer)
       step.diags.error(
           "overlap-transfer-unsupported", step.loc,
@@ -166,6 +168,13 @@ bool can_be_in_pipeline(const StepContext& step, const RegionPlan& plan) {
     else if (is_of_update(step.module, op))
       step.diags.error("overlap-update-unsupported", step.loc,
                        "'{}' belongs to an update, which in a pipeline runs whole behind the micro-batches", op.name);
+    else if (op.block && op.block != first->block)
+      step.diags.error(
+          "overlap-blocks", step.loc,
+          "'{}' and '{}' run in different blocks of the pipeline, '{}' and '{}': their chunks would not run "
+          "one after the other",
+          first->name, op.name, step.module.pipeline->blocks[static_cast<size_t>(*first->block)].name,
+          step.module.pipeline->blocks[static_cast<size_t>(*op.block)].name);
     if (!step.diags.ok()) return false;
   }
   return true;

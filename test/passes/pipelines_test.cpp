@@ -178,3 +178,16 @@ transform:
   - fuse: {ops: [rs, res, end, ag], into: far}
 )");
 }
+
+TEST_CASE("chunks at the ends of a block, and in the midst of one") {
+  constexpr const char* kProducts = R"(<ir_version: 10, opset_import: ["" : 20]>
+p (float[24,4] x) => (float[24,4] y) <float[4,4] w = random(1, 0.5), float[4,4] v = random(2, 0.5)>
+{ [fc] h = MatMul(x, w) [act] a = Tanh(h) [fc2] u = MatMul(a, v) [end] y = Sigmoid(u) })";
+  for (const char* stages : {"A: {place: a, nodes: [fc]}, B: {place: b, nodes: rest}",
+                             "A: {place: a, nodes: [fc, act]}, B: {place: b, nodes: [fc2, end]}",
+                             "A: {place: a, nodes: [fc, act, fc2]}, B: {place: b, nodes: [end]}"})
+    check_runs(kProducts,
+               pipeline("a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [2, 3], mesh: {t: 2}}", stages, 1, "gpipe") +
+                   "shard: {w: {t: 0}, v: {t: 0}}\ntransform:\n  - overlap: {ops: [fc, fc.sum], chunks: 2, dim: 0}\n"
+                   "  - overlap: {ops: [fc2, fc2.sum], chunks: 2, dim: 0}\n");
+}

@@ -209,6 +209,9 @@ void Reorder::apply() {
 
 }  // namespace
 
-void reorder_collective(const StepContext& step, const ReorderStep& what) { Reorder(step, what).run(); }
+void reorder_collective(const StepContext& step, const ReorderStep& what) {
+  Reorder(step, what).run();
+  if (step.module.pipeline) give_reshards_blocks(step.module);
+}
 
 }  // namespace weftc

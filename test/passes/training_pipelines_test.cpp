@@ -160,6 +160,15 @@ TEST_CASE(
                                 "shard: {x: {t: 0}, target: {t: 0}}\ntransform: " + steps + "\n");
 }
 
+TEST_CASE("training pipelines: a gather moves behind an update, whose slices are of its block") {
+  check_staged_step(
+      kTwoLayers, kMomentum,
+      in_stages(kMomentum, "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [2], mesh: {t: 1}}",
+                "A: {place: a, nodes: [norm, fc1]}, B: {place: b, nodes: rest}", 3, "1f1b") +
+          "shard: {x: {t: 0}}\ntransform:\n  - split: {op: fc1.grad.sum, dim: 0, into: [rs, ag]}\n  - reorder: "
+          "{gather: ag, past: [w1.update/whole, w1.velocity.next, w1.update/change, w1.next]}\n");
+}
+
 TEST_CASE("training pipelines: chains in opposite directions share weights, and do not wait for each other") {
   const char* stages =
       "A: {place: a, nodes: [there1, there2]}, B: {place: b, nodes: there3}, C: {place: b, nodes: [back1, back2]}, "

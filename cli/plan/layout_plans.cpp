@@ -108,6 +108,18 @@ std::string layout_table(const PlanRequest& request, const std::vector<ShardingP
   return table_text(rows);
 }
 
+Schedule with_plan(Schedule schedule, const ShardingPlan& plan) {
+  schedule.mesh = plan.mesh;
+  for (const PlannedEntry& planned : plan.entries) schedule.shard.push_back(planned.entry);
+  return schedule;
+}
+
+std::vector<std::string> lines_of(const std::vector<PlannedEntry>& entries) {
+  std::vector<std::string> lines;
+  for (const PlannedEntry& planned : entries) lines.push_back(shard_text(planned.entry));
+  return lines;
+}
+
 std::string saves_text(const PlannedEntry& planned) {
   if (planned.is_needed) return "without it a rank's memory is too small";
   return planned.saves > 0 ? "saves " + seconds_text(static_cast<double>(planned.saves) * 1e-12) : "";

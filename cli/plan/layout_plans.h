@@ -41,6 +41,11 @@ std::unique_ptr<Compilation> compile_until_layouts(const Options& options, const
 /// The kept schedule with the mesh, if it has none, and the entries of a plan, each with what it saves.
 std::optional<std::string> schedule_of(const PlanRequest& request, const ShardingPlan& plan, Diags& diags);
 
+/// A schedule on the mesh of a plan, with its entries behind its own.
+Schedule with_plan(Schedule schedule, const ShardingPlan& plan);
+/// Entries as lines of `shard:`.
+std::vector<std::string> lines_of(const std::vector<PlannedEntry>& entries);
+
 /// What an entry saves, as its comment says it; "" for nothing.
 std::string saves_text(const PlannedEntry& planned);
 

@@ -4,17 +4,12 @@
 #include <functional>
 #include <numeric>
 
+#include "cli/plan/layout_plans.h"
 #include "frontend/schedule_writer.h"
 
 namespace weftc {
 
 namespace {
-
-std::vector<std::string> lines_of(const ShardingPlan& plan) {
-  std::vector<std::string> lines;
-  for (const PlannedEntry& planned : plan.entries) lines.push_back(shard_text(planned.entry));
-  return lines;
-}
 
 std::vector<std::string> axes_of(const Mesh& mesh) {
   std::vector<std::string> names;
@@ -24,7 +19,7 @@ std::vector<std::string> axes_of(const Mesh& mesh) {
 
 /// True if the entries of one slice on the axes of the other as they do on their own.
 bool are_alike(const ShardingPlan& a, const ShardingPlan& b) {
-  return axes_of(a.mesh) == axes_of(b.mesh) && lines_of(a) == lines_of(b);
+  return axes_of(a.mesh) == axes_of(b.mesh) && lines_of(a.entries) == lines_of(b.entries);
 }
 
 /// "tp_of_3" of three ranks, where other places have an axis tp.

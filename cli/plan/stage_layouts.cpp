@@ -12,9 +12,7 @@ namespace {
 
 /// The graph as a plan of the whole model lays it out; nothing where its entries are refused.
 std::optional<Graph> laid_out(Compilation& c, const ShardingPlan& plan) {
-  Schedule schedule = c.schedule;
-  schedule.mesh = plan.mesh;
-  for (const PlannedEntry& planned : plan.entries) schedule.shard.push_back(planned.entry);
+  const Schedule schedule = with_plan(c.schedule, plan);
   const OnMesh on_mesh(c.module, plan.mesh);
   Diags refused;
   LayoutTrial trial = try_layouts(c.module, {schedule, c.target, refused});

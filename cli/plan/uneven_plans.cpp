@@ -94,12 +94,9 @@ class UnevenSearch {
   const CellCosts* costs_on(int ranks, int64_t memory) {
     const auto [known, is_new] = costs_.try_emplace({ranks, memory});
     const ShardingPlan* plan = is_new ? layouts_on(ranks, memory) : nullptr;
-    if (plan) {
-      Schedule schedule = c_.schedule;
-      schedule.mesh = plan->mesh;
-      for (const PlannedEntry& planned : plan->entries) schedule.shard.push_back(planned.entry);
-      known->second = cell_costs(c_.module, schedule, c_.target, request_.machine, cells_.cell_of, cells_.line.size());
-    }
+    if (plan)
+      known->second = cell_costs(c_.module, with_plan(c_.schedule, *plan), c_.target, request_.machine, cells_.cell_of,
+                                 cells_.line.size());
     return known->second.seconds.empty() ? nullptr : &known->second;
   }
 

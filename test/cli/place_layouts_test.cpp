@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "frontend/schedule_writer.h"
+#include "cli/plan/layout_plans.h"
 
 using namespace weftc;
 
@@ -19,12 +19,6 @@ ShardingPlan plan_of(Mesh mesh, std::vector<PlannedEntry> entries) {
   return plan;
 }
 
-std::vector<std::string> lines_of(const PlaceLayouts& layouts) {
-  std::vector<std::string> lines;
-  for (const PlannedEntry& planned : layouts.entries) lines.push_back(shard_text(planned.entry));
-  return lines;
-}
-
 }  // namespace
 
 TEST_CASE("place layouts: equal entries have one axis, of which each place has as many ranks as it needs") {
@@ -33,7 +27,7 @@ TEST_CASE("place layouts: equal entries have one axis, of which each place has a
   const ShardingPlan one = plan_of({{"tp", 1}}, {});
   const PlaceLayouts made = join_layouts({&one, &two, &four});
   CHECK(made.meshes == std::vector<Mesh>{{{"tp", 1}}, {{"tp", 2}}, {{"tp", 4}}});
-  CHECK(lines_of(made) == std::vector<std::string>{"\"h.{l}.fc.weight\": {tp: 1}"});
+  CHECK(lines_of(made.entries) == std::vector<std::string>{"\"h.{l}.fc.weight\": {tp: 1}"});
 }
 
 TEST_CASE("place layouts: other entries have axes of their own, on which other places have one rank") {
@@ -42,7 +36,7 @@ TEST_CASE("place layouts: other entries have axes of their own, on which other p
   const PlaceLayouts made = join_layouts({&two, &six});
   CHECK(made.meshes[0] == Mesh{{"dp", 1}, {"tp", 1}, {"tp_of_2", 2}});
   CHECK(made.meshes[1] == Mesh{{"dp", 2}, {"tp", 3}, {"tp_of_2", 1}});
-  CHECK(lines_of(made) ==
+  CHECK(lines_of(made.entries) ==
         std::vector<std::string>{"\"x\": {dp: 0}", "\"a\": {tp: 1, tp_of_2: 0}", "\"b\": {tp_of_2: 1}"});
 }
 

@@ -3,20 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include <map>
-
 #include "cli/plan/layout_plans.h"
-#include "frontend/schedule_writer.h"
 
 namespace weftc {
 
 namespace {
-
-std::vector<std::string> lines_of(const ShardingPlan& plan) {
-  std::vector<std::string> lines;
-  for (const PlannedEntry& planned : plan.entries) lines.push_back(shard_text(planned.entry));
-  return lines;
-}
 
 /// The sample's MLP in two stages: the first product with its activation, and the second product.
 struct TwoStages {
@@ -39,7 +30,7 @@ struct TwoStages {
     ShardingPlan plan;
     plan.mesh = {{"a", 2}};
     plan.entries = {{{{Selector::Kind::Name, value, {}}, false, {{{"a"}, false, dim, 1, {}}}}}};
-    return lines_of(StageLayouts(*c, cells, stage_of).of({stage}, plan));
+    return lines_of(StageLayouts(*c, cells, stage_of).of({stage}, plan).entries);
   }
 
   Options options;

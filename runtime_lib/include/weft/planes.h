@@ -113,6 +113,30 @@ void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x,
   });
 }
 
+namespace detail {
+/// The outputs first .. last of a row whose tap lies inside the image, and where that of output 0 would lie.
+struct TapReach {
+  int64_t first, last, shift;
+};
+/// Adds the products of one row of taps to the sums of a row of outputs.
+template <class T>
+inline void add_tap_row(const SlidingWindow& w, const TapReach* reach, const T* from, const T* weight, T* sums) {
+  for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
+    const int64_t first = reach[tap].first, count = reach[tap].last - first;
+    const T* const at = from + first * w.stride[2] + reach[tap].shift;
+    const T factor = weight[tap];
+    T* const to = sums + first;
+    if (w.stride[2] == 1) {
+#pragma omp simd
+      for (int64_t o = 0; o < count; ++o) to[o] += factor * at[o];
+    } else {
+#pragma omp simd
+      for (int64_t o = 0; o < count; ++o) to[o] += factor * at[o * w.stride[2]];
+    }
+  }
+}
+}  // namespace detail
+
 /// Convolutions that read one channel each: filter m of `filters` a plane, f[plane * filters + m][tap]. Calls
 /// put(plane, m, first output, outputs of the row, sums) for each row of outputs.
 template <class T, class Put>
@@ -124,27 +148,21 @@ void convolve_planes(Team& team, const SlidingWindow& w, int64_t planes, int64_t
       [&](int64_t begin, int64_t end) {
         const auto own_put = put;
         const Scratch<T> sums(w.out[2]);
+        const Scratch<detail::TapReach> reach(w.taps[2]);
+        for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
+          reach[tap].shift = w.at(2, 0, tap);
+          w.inside(tap, reach[tap].first, reach[tap].last);
+        }
         for (int64_t i = begin; i < end; ++i) {
           const int64_t row = i % rows, filter = i / rows;
           const T *plane = x + filter / filters * w.in_count(), *weight = f + filter * w.tap_count();
+          const TapRange z = taps_inside(w, 0, row / w.out[1]), y = taps_inside(w, 1, row % w.out[1]);
           std::fill(sums.get(), sums.get() + w.out[2], T(0));
-          for (int64_t tap = 0; tap < w.tap_count(); ++tap) {
-            const T* from = detail::input_row(w, plane, w.at(0, row / w.out[1], tap / (w.taps[1] * w.taps[2])),
-                                              w.at(1, row % w.out[1], tap / w.taps[2] % w.taps[1]));
-            int64_t first, last;
-            w.inside(tap % w.taps[2], first, last);
-            if (!from) continue;
-            from += w.at(2, first, tap % w.taps[2]);
-            const T factor = weight[tap];
-            T* to = sums.get() + first;
-            if (w.stride[2] == 1) {
-#pragma omp simd
-              for (int64_t o = 0; o < last - first; ++o) to[o] += factor * from[o];
-            } else {
-#pragma omp simd
-              for (int64_t o = 0; o < last - first; ++o) to[o] += factor * from[o * w.stride[2]];
-            }
-          }
+          for (int64_t tz = z.first; tz < z.last; ++tz)
+            for (int64_t ty = y.first; ty < y.last; ++ty)
+              detail::add_tap_row(w, reach.get(),
+                                  detail::input_row(w, plane, w.at(0, row / w.out[1], tz), w.at(1, row % w.out[1], ty)),
+                                  weight + (tz * w.taps[1] + ty) * w.taps[2], sums.get());
           own_put(filter / filters, filter % filters, row * w.out[2], w.out[2], static_cast<const T*>(sums.get()));
         }
       });

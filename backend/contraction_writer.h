@@ -106,6 +106,7 @@ class ContractionWriter {
   Site planes();
   IndexList image_index() const;
   std::string image(bool copies, int64_t together);
+  std::string image_stored(bool copies, const Storage& storage, const char* element);
   std::string image_or_planes(bool copies, int64_t together);
   std::string convolve_call(const std::string& window, const std::string& convolution, const std::string& filters,
                             const std::string& x, size_t weight, int64_t together) const;
@@ -113,7 +114,7 @@ class ContractionWriter {
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);
   Statements product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy);
-  std::string channels_call(const WindowGeometry& g, const std::string& window) const;
+  std::string channels_call(const WindowGeometry& g, const std::string& window);
   std::string pool_call(bool largest) const;
   std::string declare_window(const WindowGeometry& g);
 

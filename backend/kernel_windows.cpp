@@ -31,15 +31,19 @@ Site ContractionWriter::planes() {
 /// into that order.
 std::string ContractionWriter::image(bool copies, int64_t together) {
   const ValueId value = op_.inputs[0];
-  const IndexList index = image_index();
+  Storage storage = Storage::channels_last(static_cast<int>(context_.dims(value).size()));
+  if (together > 1) storage.parts.back().block = together, storage.parts.push_back({1, 1});
+  return image_stored(copies, storage, together > 1 ? memory_type(body_.type(value).dtype) : nullptr);
+}
+
+/// The image in that storage, of elements of that type or those it is computed with.
+std::string ContractionWriter::image_stored(bool copies, const Storage& storage, const char* element) {
+  const ValueId value = op_.inputs[0];
   if (!copies) {
-    const Load load = *context_.load_of(value, index);
+    const Load load = *context_.load_of(value, image_index());
     return address({context_.parameter_name(load.parameter), load.offset}, {"x0", "x1", "x2", "x3", "x4"});
   }
   const std::string array = context_.names.unique("image");
-  Storage storage = Storage::channels_last(static_cast<int>(index.size()));
-  if (together > 1) storage.parts.back().block = together, storage.parts.push_back({1, 1});
-  const char* const element = together > 1 ? memory_type(body_.type(value).dtype) : nullptr;
   append(lines_, write_array(context_, value, array, storage, element));
   return array;
 }
@@ -176,32 +180,38 @@ Statements ContractionWriter::winograd_convolution(const WinogradConvolution& st
   return lines_;
 }
 
-/// The call of the runtime's convolution of channels up to the image: for the row of taps that the kernel has, where
-/// the text that is compiled for a tile of it stays short.
-std::string ContractionWriter::channels_call(const WindowGeometry& g, const std::string& window) const {
-  constexpr int64_t kMostTaps = 7, kMostStep = 4, kPanel = 16;
-  const int64_t taps = g.window.back(), stride = g.stride.back(), dilation = g.dilation.back();
+/// The call of the runtime's convolution of channels up to the image.
+std::string ContractionWriter::channels_call(const WindowGeometry& g, const std::string& window) {
+  const ChannelPath path = channel_path(g);
+  context_.need_header(path == ChannelPath::LargeWindows ? "large_windows.h" : "channels_last.h");
   const std::string channels = std::to_string(g.groups) + ", ";
   const std::string place = ">(team, " + window + ", " + text(g.batch) + ", ";
+  if (path == ChannelPath::LargeWindows)
+    return "weft::convolve_large_windows<" + std::string(type()) + place + channels;
   const std::string function = "weft::convolve_channels<";
-  if (taps > kMostTaps || stride > kMostStep || dilation > kMostStep || g.groups < kPanel)
-    return function + type() + place + channels;
-  return function + "weft::TapRow{.taps = " + std::to_string(taps) + ", .stride = " + std::to_string(stride) +
-         ", .dilation = " + std::to_string(dilation) + "}, " + channels + type() + place;
+  if (path == ChannelPath::AnyWindow) return function + type() + place + channels;
+  return function + "weft::TapRow{.taps = " + std::to_string(g.window.back()) +
+         ", .stride = " + std::to_string(g.stride.back()) + ", .dilation = " + std::to_string(g.dilation.back()) +
+         "}, " + channels + type() + place;
 }
 
-/// Each channel with a filter of its own, some channels of neighbouring outputs at a time.
+/// Each group with a filter of its own, some groups of neighbouring outputs at a time.
 Statements ContractionWriter::channel_convolution(const ChannelConvolution& strategy) {
-  const WindowGeometry g = *window_geometry(context_, root_);
-  context_.need_header("channels_last.h");
+  const WindowGeometry g = *window_geometry(context_, root_), taps = channels_as_taps(g);
   columns_ = Columns::Few;
   behind_.reach(channels_last_index(g, g.groups));
-  const std::string x = image(strategy.copies_image, 1);
+  const int ndim = static_cast<int>(context_.dims(op_.inputs[0]).size());
+  const std::string x = image_stored(strategy.copies_image, Storage::groups_last(ndim, g.channels), nullptr);
+  std::string filters = context_.parameter_name(strategy.weight);
+  if (strategy.copies_filters) {
+    filters = context_.names.unique("filters");
+    append(lines_, write_array(context_, op_.inputs[1], filters, strategy.packing));
+  }
   context_.need({Argument::Kind::Team});
-  const std::string window = declare_window(g);
+  const std::string window = declare_window(taps);
   const Shape shape{{}, (g.batch * g.outputs).high(), g.groups, 1, "", "", "", ""};
-  append(lines_, put(shape, channels_call(g, window) + x + ", " + context_.parameter_name(strategy.weight) + ", [=](" +
-                                sums_parameters(names_.n0) + ") {"));
+  append(lines_,
+         put(shape, channels_call(taps, window) + x + ", " + filters + ", [=](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 

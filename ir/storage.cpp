@@ -48,6 +48,14 @@ Storage Storage::channels_last(int ndim) {
   return permuted(order);
 }
 
+Storage Storage::groups_last(int ndim, int64_t channels) {
+  Storage storage = channels_last(ndim);
+  if (channels == 1) return storage;
+  storage.parts.back().block = channels;
+  storage.parts.insert(storage.parts.begin() + 1, {1, 1});
+  return storage;
+}
+
 Storage Storage::panels(int ndim, int k_dim, int n_dim, int64_t width) {
   Storage storage;
   for (int d = 0; d < ndim; ++d)

@@ -62,6 +62,8 @@ struct Storage {
   static Storage permuted(const std::vector<int>& order);
   /// An image [n, c, ...] with its channels innermost.
   static Storage channels_last(int ndim);
+  /// The same of channels in groups of `channels`: the group innermost, the channel of a group after the image.
+  static Storage groups_last(int ndim, int64_t channels);
   /// The matrix of dimensions k and n in panels of `width` columns, each with all of its rows; one such matrix for each
   /// index of the other dimensions.
   static Storage panels(int ndim, int k_dim, int n_dim, int64_t width);

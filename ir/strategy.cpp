@@ -39,7 +39,9 @@ struct ParameterText {
   std::string operator()(const WinogradConvolution& s) const {
     return format(" F({}x{}, 3x3)", s.tile, s.tile) + image_text(s.copies_image);
   }
-  std::string operator()(const ChannelConvolution& s) const { return image_text(s.copies_image); }
+  std::string operator()(const ChannelConvolution& s) const {
+    return std::string(s.copies_filters ? ", filters transposed first" : "") + image_text(s.copies_image);
+  }
   std::string operator()(const WindowReduction& s) const { return s.channels_last ? " channels last" : ""; }
   std::string operator()(const UnfoldedConvolution& s) const { return format(" {} panels", s.panels); }
   std::string operator()(const TiledProduct& s) const { return tile_text(s.tile); }
@@ -60,6 +62,8 @@ struct ParameterText {
 std::vector<PackedWeight> packed_weights_of(const Strategy& strategy) {
   return std::visit(
       [](const auto& s) -> std::vector<PackedWeight> {
+        if constexpr (requires { s.copies_filters; })
+          if (s.copies_filters) return {};
         if constexpr (requires { s.terms; })
           return {{s.weight, s.packing}, {s.terms, s.packing}};
         else if constexpr (requires { s.packing; })

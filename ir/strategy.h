@@ -94,13 +94,15 @@ struct WinogradConvolution {
   bool copies_image = true;  // as above
   int64_t tile = 4;
 };
-/// Host: one filter a channel, of an image whose channels lie innermost: some channels of neighbouring outputs at a
-/// time (weft/channels_last.h).
+/// Host: one filter a group, of an image whose groups lie innermost: some groups of neighbouring outputs at a time
+/// (weft/channels_last.h). A depthwise convolution has one channel a group. The derivative of its filters has one for
+/// each image of the batch.
 struct ChannelConvolution {
   static constexpr const char* kName = "channel-convolution";
-  size_t weight = 0;         // the parameter: the filters
-  Storage packing = {};      // how they lie: a tap of all channels, then the next
-  bool copies_image = true;  // as above
+  size_t weight = 0;            // the parameter: the filters
+  Storage packing = {};         // how they lie: a tap of all groups, then the next
+  bool copies_filters = false;  // they are no constant: each launch brings them into that order
+  bool copies_image = true;     // as above
 };
 /// One filter a channel: on the host a row of outputs at a time, on a device an output a thread.
 struct PlaneConvolution {

@@ -29,4 +29,22 @@ std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId ro
   return g;
 }
 
+WindowGeometry channels_as_taps(WindowGeometry g) {
+  if (g.channels == 1) return g;
+  g.in.insert(g.in.begin(), g.channels), g.out.insert(g.out.begin(), 1);
+  g.window.insert(g.window.begin(), g.channels);
+  g.stride.insert(g.stride.begin(), 1), g.dilation.insert(g.dilation.begin(), 1), g.before.insert(g.before.begin(), 0);
+  g.taps *= g.channels, g.inputs = g.in.count(), g.channels = 1;
+  return g;
+}
+
+ChannelPath channel_path(const WindowGeometry& g) {
+  constexpr int64_t kMostTaps = 7, kMostStep = 4, kPanel = 16, kFewOutputs = 1024;
+  if (g.groups < kPanel) return ChannelPath::AnyWindow;
+  if (g.window.back() > kMostTaps)
+    return g.outputs.is_number() && g.outputs.number <= kFewOutputs ? ChannelPath::LargeWindows
+                                                                    : ChannelPath::AnyWindow;
+  return g.stride.back() > kMostStep || g.dilation.back() > kMostStep ? ChannelPath::AnyWindow : ChannelPath::TapRow;
+}
+
 }  // namespace weftc

@@ -22,4 +22,16 @@ struct WindowGeometry {
 /// inside of the op, and where there are no elements.
 std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId root);
 
+/// The same convolution of groups with one filter each as windows over one channel a group: the channels of a group are
+/// a spatial dimension in front of the others, which one window spans. There are at most two others, or one channel.
+WindowGeometry channels_as_taps(WindowGeometry geometry);
+
+/// How the runtime computes windows over one channel a group whose groups lie innermost.
+enum class ChannelPath : uint8_t {
+  TapRow,        // tiles for the row of taps, which is known when the kernel is compiled (weft/channel_tiles.h)
+  LargeWindows,  // long rows of taps whose sums of all outputs stay in the nearest caches (weft/large_windows.h)
+  AnyWindow,     // all others (weft/channels_last.h)
+};
+ChannelPath channel_path(const WindowGeometry& geometry);
+
 }  // namespace weftc

@@ -9,6 +9,7 @@
 #include "ir/exchange_types.h"
 #include "ir/op_def.h"
 #include "passes/cost/strategy_rate.h"
+#include "passes/strategy/convolution_price.h"
 
 namespace weftc {
 
@@ -172,6 +173,13 @@ void set_rate(const StrategyRate& rate, Work& work) {
   work.f16 = 0;
 }
 
+/// A convolution that has a price reaches the rate that follows from it.
+void set_price(const Plan& plan, const Kernel& kernel, const Strategy& strategy, Work& work) {
+  const KernelBody body(kernel, plan.places[kernel.place.index].mesh.size());
+  const std::optional<double> seconds = convolution_seconds(strategy, body, plan.target);
+  if (seconds) work.rate = work.f32 / ceilings_of(plan.target).f32 / *seconds;
+}
+
 /// What all trips of a loop inside a kernel compute; a count that only a run knows is taken as one.
 void count_loop(const Module& module, const Graph& body, const Op& loop, const Mesh& mesh, double function,
                 Work& work) {
@@ -193,6 +201,7 @@ Work kernel_work(const Plan& plan, const Module& module, const Kernel& kernel, c
     const OpView op(module, kernel.body, kernel.body.op(id));
     count_operations(op, kernel.mesh, function, work);
     if (is_contraction(op.op())) set_rate(strategy_rate(strategy, plan.target, dtype_of(op)), work);
+    if (op.op().kind == OpKind::Conv) set_price(plan, kernel, strategy, work);
     if (op.op().kind == OpKind::Loop) count_loop(module, kernel.body, op.op(), kernel.mesh, function, work);
     count_exchange_in(plan, kernel, op.op(), machine, work);
   }

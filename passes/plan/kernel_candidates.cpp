@@ -7,6 +7,7 @@
 
 #include "ir/plan_walk.h"
 #include "passes/cost/strategy_rate.h"
+#include "passes/strategy/convolution_price.h"
 #include "passes/strategy/strategy_rules.h"
 
 namespace weftc {
@@ -39,9 +40,12 @@ int64_t panels_of(const Strategy& strategy) {
 }
 
 /// Whether a strategy can be expected to come near the other one: rates are known within a factor of a few.
-bool is_promising(const Strategy& strategy, const Strategy& other, const Kernel& kernel, const Target& target) {
+bool is_promising(const Strategy& strategy, const Strategy& other, const KernelBody& body, const Target& target) {
   constexpr double kLeastShare = 0.25;
-  const DType dtype = kernel.parameters.back().type.dtype;
+  const std::optional<double> seconds = convolution_seconds(strategy, body, target);
+  const std::optional<double> of_other = convolution_seconds(other, body, target);
+  if (seconds && of_other) return *of_other >= kLeastShare * *seconds;
+  const DType dtype = body.kernel.parameters.back().type.dtype;
   return strategy_rate(strategy, target, dtype).part >= kLeastShare * strategy_rate(other, target, dtype).part;
 }
 
@@ -60,7 +64,7 @@ class PinList {
     for (const Strategy& strategy : legal_strategies({body, module.constants, target_, use})) {
       const bool is_now =
           strategy.index() == now.index() && tile_of(strategy) == tile_of(now) && panels_of(strategy) == panels_of(now);
-      if (!is_now) add(strategy, now);
+      if (!is_now) add(strategy, now, body);
       if (by_one && (reach_ == Reach::All || (is_now && seconds_ < kFewSeconds))) add_pin(strategy, true);
     }
   }
@@ -70,8 +74,8 @@ class PinList {
   /// gives.
   static constexpr double kFewSeconds = 500e-6;
 
-  void add(const Strategy& strategy, const Strategy& now) {
-    if (reach_ == Reach::Promising && !is_promising(strategy, now, kernel_, target_))
+  void add(const Strategy& strategy, const Strategy& now, const KernelBody& body) {
+    if (reach_ == Reach::Promising && !is_promising(strategy, now, body, target_))
       ++found_.pruned;
     else
       add_pin(strategy, false);

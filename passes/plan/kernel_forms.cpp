@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/kernel/window_geometry.h"
+
 namespace weftc {
 
 ValueId image_of(const KernelBody& body) {
@@ -16,12 +18,18 @@ std::optional<Load> load_of_image(const KernelBody& body) {
 
 namespace {
 
-/// Whether the image lies with its channels innermost, or what a view makes of it.
+/// The channels of a group that one filter sums, for the strategy whose groups lie innermost.
+int64_t channels_of_group(const KernelBody& body) {
+  const bool is_grouped = std::holds_alternative<ChannelConvolution>(body.kernel.strategy);
+  return is_grouped ? window_geometry(body, contraction_of(body.body))->channels : 1;
+}
+
+/// Whether the image lies with its channels or groups innermost, or what a view makes of it.
 bool has_channels_innermost(const KernelBody& body) {
   const std::optional<Load> load = load_of_image(body);
   if (!load) return false;
   const IndexDims extents = body.extents(image_of(body));
-  const Storage storage = Storage::channels_last(static_cast<int>(extents.size()));
+  const Storage storage = Storage::groups_last(static_cast<int>(extents.size()), channels_of_group(body));
   return load->offset == storage.offset(extents, element_of(extents, "i"));
 }
 

@@ -1,4 +1,5 @@
-// A kernel gets the first strategy that is legal for it, unless the schedule names another one.
+// A kernel gets the first strategy that is legal for it, unless the schedule names another one. Of those of
+// convolutions that have prices it gets the cheapest.
 #include <algorithm>
 
 #include "ir/base/contains.h"
@@ -20,7 +21,7 @@ Strategy choose_strategy(const StrategyContext& context) {
   std::vector<std::string> reasons;
   for (const StrategyRule& rule : rules_of_all_families()) {
     Verdict verdict = rule.ask(context);
-    if (verdict.strategy && verdict.why.empty()) return std::move(*verdict.strategy);
+    if (verdict.strategy && verdict.why.empty()) return cheapest_convolution(context, std::move(*verdict.strategy));
     if (!verdict.why.empty()) reasons.push_back(format("no {}: {}", rule.name, verdict.why));
   }
   return PlainLoops{join(reasons, "; ")};

@@ -3,6 +3,7 @@
 
 #include "ir/kernel/window_geometry.h"
 #include "ir/op_def.h"
+#include "passes/strategy/convolution_price.h"
 #include "passes/strategy/strategy_rules.h"
 
 namespace weftc {
@@ -67,8 +68,6 @@ bool is_row_major(const KernelBody& body, ValueId value, DType dtype) {
 /// wrote, and a filter's zeros do not make them nothing (0 * NaN is NaN).
 constexpr const char* kRaggedChannels = "its channels are sliced unevenly";
 
-constexpr const char* kSharesNothing = "filters of one channel share nothing";
-
 /// What the runtime counts in 32 bits.
 bool is_small(const WindowGeometry& g) {
   constexpr int64_t kMost = int64_t{1} << 30;
@@ -106,7 +105,7 @@ Verdict tiled_convolution(const StrategyContext& context) {
     return refused("an operand is computed, or read through a view");
   const std::optional<Tile> tile = choose_tile(context, g.groups, g.filters, (g.batch * g.outputs).number, dtype, why);
   if (!tile) return refused(why);
-  return {TiledConvolution{*tile}, g.channels == 1 && g.groups > 1 ? kSharesNothing : ""};
+  return {TiledConvolution{*tile}, g.channels == 1 && g.groups > 1 ? "filters of one channel share nothing" : ""};
 }
 
 /// The parameter that holds the filters, if they are a weight that only this convolution reads, and all of it.
@@ -162,7 +161,7 @@ Verdict direct_convolution(const StrategyContext& context) {
   const bool is_product = together == 1 && is_product_of_outputs(g);
   return {DirectConvolution{*weight, filter_panels(g, body.body.type(op.inputs[1]).ndim(), together), true, is_product,
                             is_product && is_short_product(body.body, g), together},
-          has_one_channel_a_group(g) ? kSharesNothing : ""};
+          ""};
 }
 
 /// The multiplications of each channel and filter with tiles of that size, 1 being the definition, and what it takes to
@@ -210,24 +209,22 @@ Verdict winograd_convolution(const StrategyContext& context) {
 }
 
 Verdict channel_convolution(const StrategyContext& context) {
-  constexpr int64_t kFewChannels = 8;
   std::string why;
   const std::optional<WindowOp> found = host_convolution(context, why);
-  if (!found || !has_one_channel_a_group(found->geometry)) return {};
+  if (!found || found->geometry.plain || found->geometry.groups == 1) return {};
   const KernelBody& body = context.body;
   const WindowGeometry& g = found->geometry;
   const DType dtype = body.body.type(found->root).dtype;
   if (dtype != DType::F32 && dtype != DType::F64) return refused("it is not of 32-bit or 64-bit floats");
-  if (g.filters > 1) return refused("a channel has several filters");
+  if (g.filters > 1) return refused("a group has several filters");
+  if (g.channels > 1 && g.window.size() > 2) return refused("groups of several channels have three dimensions");
   if (g.run_channels) return refused(kRaggedChannels);
   const Op& op = body.body.producer_op(found->root);
   const std::optional<size_t> weight = filter_weight(body, op, why);
-  if (!weight) return refused(why);
-  std::vector<int> taps_first;
+  std::vector<int> taps_first = {1};
   for (int d = 2; d < body.body.type(op.inputs[1]).ndim(); ++d) taps_first.push_back(d);
-  taps_first.insert(taps_first.end(), {1, 0});
-  return {ChannelConvolution{*weight, Storage::permuted(taps_first)},
-          g.groups < kFewChannels ? "its few channels fill no vector" : ""};
+  taps_first.push_back(0);
+  return {ChannelConvolution{weight.value_or(0), Storage::permuted(taps_first), !weight}, ""};
 }
 
 Verdict plane_convolution(const StrategyContext& context) {
@@ -237,7 +234,8 @@ Verdict plane_convolution(const StrategyContext& context) {
   if (!found) return refused(why);
   const bool is_convolution = context.body.body.producer_op(found->root).kind == OpKind::Conv;
   if (!is_convolution || !has_one_channel_a_group(found->geometry)) return {};
-  return found->geometry.run_channels ? refused(kRaggedChannels) : Verdict{PlaneConvolution{}, ""};
+  if (found->geometry.run_channels) return refused(kRaggedChannels);
+  return {PlaneConvolution{}, ""};
 }
 
 Verdict point_convolution(const StrategyContext& context) {
@@ -282,8 +280,30 @@ constexpr StrategyRule kRules[] = {
     {WindowReduction::kName, window_reduction, "pools"},
 };
 
+/// A network whose convolutions want their images with channels innermost brings the results of others into that order,
+/// and images are not brought into it for one convolution alone.
+std::optional<double> seconds_in_a_network(const StrategyContext& context, Strategy strategy) {
+  constexpr double kTransposedElement = 0.5e-9;
+  set_copies_image(strategy, false);
+  const std::optional<double> seconds = convolution_seconds(strategy, context.body, context.target);
+  if (!seconds || copies_image(strategy).has_value()) return seconds;
+  const ValueId root = contraction_of(context.body.body);
+  return *seconds + kTransposedElement * static_cast<double>(element_count(context.body.dims(root)));
+}
+
 }  // namespace
 
 std::span<const StrategyRule> convolution_rules() { return kRules; }
+
+Strategy cheapest_convolution(const StrategyContext& context, Strategy strategy) {
+  std::optional<double> least = seconds_in_a_network(context, strategy);
+  for (const StrategyRule& rule : kRules) {
+    Verdict verdict = least ? rule.ask(context) : Verdict{};
+    const std::optional<double> seconds =
+        verdict.strategy ? seconds_in_a_network(context, *verdict.strategy) : std::nullopt;
+    if (seconds && *seconds < *least) strategy = std::move(*verdict.strategy), least = seconds;
+  }
+  return strategy;
+}
 
 }  // namespace weftc

@@ -43,6 +43,10 @@ std::span<const StrategyRule> product_rules();      // product_rules.cpp
 std::span<const StrategyRule> convolution_rules();  // convolution_rules.cpp
 std::span<const StrategyRule> loop_rules();         // loop_rules.cpp
 
+/// The legal strategy of a convolution on the host that takes the least predicted time; the given one, where it has no
+/// price (convolution_price.h).
+Strategy cheapest_convolution(const StrategyContext& context, Strategy strategy);
+
 Verdict library_product(const StrategyContext& context);
 /// Legal for every body but a scatter, a TopK and a selection.
 Verdict plain_loops(const StrategyContext& context);
@@ -52,7 +56,8 @@ int64_t steps_at_once(const Graph& body, const Op& contraction);
 /// Whether sums may be put out of registers: no op of the body calls a function, which would need those of other sums.
 bool puts_out_of_registers(const Graph& body);
 
-/// The first strategy of the tables that is legal; else plain loops, with what stood against the others.
+/// The first strategy of the tables that is legal, or one with a lower price; else plain loops, with what stood against
+/// the others.
 Strategy choose_strategy(const StrategyContext& context);
 /// The strategy of that name, whether or not it would be chosen; else why it is not legal.
 Verdict find_strategy(const StrategyContext& context, const std::string& name);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backend/checksum.h"
+#include "backend/elf_section.h"
 #include "backend/winograd_filters.h"
 #include "ir/base/check.h"
 #include "ir/plan_walk.h"
@@ -192,7 +193,7 @@ struct Checksum {
 };
 static_assert(sizeof(Checksum) == 24);
 struct Footer {
-  char magic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '2'};
+  char magic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '3'};
   uint64_t weights_offset, weights_bytes, manifest_offset, manifest_bytes, checksums_offset, checksums;
   uint32_t crc = 0, zero = 0;
 };
@@ -226,8 +227,8 @@ void write_slice(const Plans& plans, size_t segment, const Coordinates& coordina
   }
 }
 
-/// All slices of all segments from position `base` on; what is to be written behind them.
-std::vector<Checksum> write_segments(const Plans& plans, Output& out, int64_t base) {
+/// All slices of all segments; what is to be written behind them.
+std::vector<Checksum> write_segments(const Plans& plans, Output& out) {
   const Plan& plan = *plans.front();
   const std::vector<int64_t> files = segment_files(plan);
   std::vector<Checksum> checksums;
@@ -237,24 +238,23 @@ std::vector<Checksum> write_segments(const Plans& plans, Output& out, int64_t ba
     const int64_t bytes = (files[s + 1] - files[s]) / slices;
     for (int i = 0; i < slices; ++i) {
       const int64_t start = files[s] + i * bytes;
-      out.pad_to(base + start);
+      out.pad_to(start);
       out.take_checksum();
-      write_slice(plans, s, slice_coordinates(mesh, plan.segments[s].axes, i), base + start, out);
-      out.pad_to(base + start + bytes);
+      write_slice(plans, s, slice_coordinates(mesh, plan.segments[s].axes, i), start, out);
+      out.pad_to(start + bytes);
       checksums.push_back({static_cast<uint64_t>(start), static_cast<uint64_t>(bytes), out.take_checksum(), 0});
     }
   }
   return checksums;
 }
 
-/// Weights, manifest, checksums and footer, from position `first` of a file whose byte 0 is position `-before`.
-bool write_image(const Plans& plans, const std::string& manifest, int64_t before, int64_t first, Output& out) {
-  out.pad_to(first);
-  const std::vector<Checksum> checksums = write_segments(plans, out, first);
+/// Weights, manifest, checksums and footer.
+bool write_image(const Plans& plans, const std::string& manifest, Output& out) {
+  const std::vector<Checksum> checksums = write_segments(plans, out);
   Footer footer;
-  footer.weights_offset = static_cast<uint64_t>(before + first);
-  footer.weights_bytes = static_cast<uint64_t>(out.at() - first);
-  footer.manifest_offset = static_cast<uint64_t>(before + out.at());
+  footer.weights_offset = 0;
+  footer.weights_bytes = static_cast<uint64_t>(out.at());
+  footer.manifest_offset = static_cast<uint64_t>(out.at());
   footer.manifest_bytes = manifest.size();
   footer.checksums_offset = footer.manifest_offset + manifest.size();
   footer.checksums = checksums.size();
@@ -273,17 +273,16 @@ int64_t weights_bytes(const Plan& plan) { return segment_files(plan).back(); }
 
 bool write_weights(const Plans& plans, std::FILE* file) {
   Output out(file);
-  return write_image(plans, "", 0, 0, out);
+  return write_image(plans, "", out);
 }
 
 bool append_image(const Plans& plans, const std::string& manifest, const std::string& executable) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(executable.c_str(), "r+b"), std::fclose);
-  if (!file || std::fseek(file.get(), 0, SEEK_END)) return false;
+  if (!file) return false;
   std::setvbuf(file.get(), nullptr, _IOFBF, size_t{1} << 20);
-  const int64_t program = std::ftell(file.get());
+  AddedSection section(file.get(), ".weft", kSegmentPage);
   Output out(file.get());
-  // Positions of `out` count from the end of the program.
-  return write_image(plans, manifest, program, round_up_to(program, kSegmentPage) - program, out);
+  return section.ok() && write_image(plans, manifest, out) && section.finish(out.at());
 }
 
 }  // namespace weftc

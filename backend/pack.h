@@ -15,7 +15,7 @@ using Plans = std::vector<const Plan*>;
 int64_t weights_bytes(const Plan& plan);
 /// Writes all segments, each slice page aligned, at memory speed; false if the file cannot be written.
 bool write_weights(const Plans& plans, std::FILE* file);
-/// Behind a linked program: weights, manifest, footer.
+/// Into a linked program, as a section of its own: weights, manifest, footer.
 bool append_image(const Plans& plans, const std::string& manifest, const std::string& executable);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
 // The sources are compiled in parallel, as many at once as there are jobs, and linked; then the packed weights, the
-// manifest and a footer that finds them are put behind the executable's last byte. All of it is written beside the
+// manifest and a footer that finds them become a section of the executable. All of it is written beside the
 // result's place and renamed, so that a failure leaves what was there.
 #include "backend/toolchain.h"
 

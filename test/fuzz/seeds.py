@@ -80,7 +80,7 @@ def weights():
     """A file of one slice, as weft/image.h describes it; its checksum is for the target to mend."""
     manifest = b'{"steps": [{"name": "x", "schedule": "s.yaml:1:1"}]}'
     body = bytes(4096) + manifest + struct.pack("<QQII", 0, 4096, 0, 0)
-    return body + struct.pack("<8sQQQQQQII", b"WEFTIMG2", 0, 4096, 4096, len(manifest), 4096 + len(manifest), 1, 0, 0)
+    return body + struct.pack("<8sQQQQQQII", b"WEFTIMG3", 0, 4096, 4096, len(manifest), 4096 + len(manifest), 1, 0, 0)
 
 
 def all_seeds():

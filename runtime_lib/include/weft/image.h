@@ -1,16 +1,16 @@
-// The layout of weights and manifest behind the program in an executable file. Written by the compiler's packer (which
-// does not include this header: the table below is the contract), read by the loader.
+// The layout of weights and manifest: the section .weft of an executable or library, or the file weights.bin. Written
+// by the compiler's packer (which does not include this header: the table below is the contract), read by the loader.
 //
 //   bytes                         content
-//   0 .. E                        the linked program (ELF)
-//   E .. W                        zeros up to the next multiple of 4096
-//   W .. W + weights_bytes        the weights; every segment slice begins at a multiple of 4096 from W
-//   M .. M + manifest_bytes       manifest.json as UTF-8 text (any alignment, M >= W + weights_bytes)
+//   0 .. weights_bytes            the weights; every segment slice begins at a multiple of 4096
+//   M .. M + manifest_bytes       manifest.json as UTF-8 text (any alignment, M >= weights_bytes)
 //   C .. C + checksums * 24       one Checksum for each slice, in the order of the slices
 //   the last 64 bytes             Footer
 //
-// All numbers are little endian. With emitted sources weights.bin lies beside the executable, or is named by --weights
-// FILE: the same bytes from W on, without the manifest (W = 0), which lies beside it as manifest.json.
+// All numbers are little endian and count from the beginning of the section or file. The section is of the kind that no
+// process loads and that tools such as strip keep; it begins at a multiple of 4096 of its file. With emitted sources
+// weights.bin lies beside the executable, or is named by --weights FILE: the same bytes without the manifest, which
+// lies beside it as manifest.json.
 //
 // Inside the weights: Segment i of a program covers bytes [begin, end) of a rank's image, begin = 0 or the previous
 // segment's end rounded up to 4096. Its slices have round_up(end - begin, 4096) bytes each and lie one behind the other
@@ -22,7 +22,8 @@
 
 namespace weft {
 
-inline constexpr char kImageMagic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '2'};
+inline constexpr char kImageMagic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '3'};
+inline constexpr const char* kImageSection = ".weft";
 
 /// Of the bytes [begin, begin + bytes) of the weights: one slice of a segment.
 struct Checksum {
@@ -33,8 +34,8 @@ struct Checksum {
 static_assert(sizeof(Checksum) == 24);
 
 struct Footer {
-  char magic[8];                           // "WEFTIMG2"
-  uint64_t weights_offset, weights_bytes;  // from the start of the file; the offset is a multiple of 4096
+  char magic[8];                           // "WEFTIMG3"
+  uint64_t weights_offset, weights_bytes;  // the offset is a multiple of 4096
   uint64_t manifest_offset, manifest_bytes;
   uint64_t checksums_offset, checksums;  // how many
   uint32_t crc;                          // of the manifest, the checksums, and the footer up to here, in this order

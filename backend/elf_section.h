@@ -1,0 +1,27 @@
+// Adding a section to a linked ELF file, of the kind that no process loads and that `strip` and `objcopy` keep.
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace weftc {
+
+/// How a section comes to a file: what stands in it is written between the constructor and finish().
+class AddedSection {
+ public:
+  /// Reads the tables of the file, which is open for reading and writing, and moves to where the section begins: the
+  /// next multiple of `align` behind its last byte. Where that fails, ok() is false and errno says why.
+  AddedSection(std::FILE* file, std::string name, int64_t align);
+  bool ok() const { return ok_; }
+  /// Writes the tables anew behind the section, which ends at `bytes` from its beginning. False as above.
+  bool finish(int64_t bytes);
+
+ private:
+  std::FILE* file_;
+  const std::string name_;
+  const int64_t align_;
+  int64_t begin_ = 0;
+  bool ok_ = false;
+};
+
+}  // namespace weftc

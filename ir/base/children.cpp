@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,8 +13,10 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -25,7 +28,7 @@ namespace {
 /// The folders to remove, and the process groups to end, when a signal ends this program.
 struct Cleanup {
   std::mutex mutex;
-  std::set<std::string> folders;
+  std::map<std::string, int> folders;  // with the descriptors of their marks
   std::set<pid_t> groups;
   bool is_over = false;  // of an orderly end: no child is started
   int signal = 0;        // that began it
@@ -99,7 +102,7 @@ void end_by_signal(int number) {
   Cleanup& all = cleanup();
   const std::lock_guard lock(all.mutex);
   for (const pid_t group : all.groups) kill(-group, SIGKILL);
-  for (const std::string& folder : all.folders) remove_folder(folder);
+  for (const auto& [folder, mark] : all.folders) remove_folder(folder);
   signal(number, SIG_DFL);
   kill(getpid(), number);
   _exit(128 + number);
@@ -153,14 +156,44 @@ int OrderlyEnd::signal() const {
 
 void OrderlyEnd::end_in(double seconds) { timer_ = std::make_unique<Timer>(seconds); }
 
+/// By this file in it, a folder is known as a work folder; its owner holds a lock on it, which ends with the owner.
+constexpr const char *kWorkFolder = "weft-", *kMark = "/.weft-work-folder";
+
+/// Opens the mark of a work folder and locks it; -1 where there is none, or another program holds it.
+static int lock_mark(const std::string& file, int flags) {
+  const int mark = open(file.c_str(), flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (mark < 0 || flock(mark, LOCK_EX | LOCK_NB) == 0) return mark;
+  close(mark);
+  return -1;
+}
+
+/// Removes the folders of programs that were killed.
+static void sweep(const std::string& root) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (!entry->path().filename().string().starts_with(kWorkFolder)) continue;
+    const int mark = lock_mark(path + kMark, 0);
+    if (mark < 0) continue;
+    remove_folder(path);
+    close(mark);
+  }
+}
+
 WorkFolder::WorkFolder() {
   watch_signals();
-  const char* root = std::getenv("TMPDIR");
-  std::string pattern = std::string(root != nullptr && *root != '\0' ? root : "/tmp") + "/weft-XXXXXX";
+  const char* variable = std::getenv("TMPDIR");
+  const std::string root = variable != nullptr && *variable != '\0' ? variable : "/tmp";
+  std::string pattern = root + "/" + kWorkFolder + "XXXXXX";
   const std::lock_guard lock(cleanup().mutex);
+  sweep(root);
   if (mkdtemp(pattern.data()) == nullptr) return;
   path_ = pattern;
-  cleanup().folders.insert(path_);
+  // Locked before it has the name by which others find it.
+  const std::string unnamed = path_ + kMark + ".new";
+  const int mark = lock_mark(unnamed, O_CREAT);
+  cleanup().folders[path_] = mark;
+  if (mark >= 0) std::rename(unnamed.c_str(), (path_ + kMark).c_str());
 }
 
 WorkFolder::~WorkFolder() {
@@ -168,6 +201,7 @@ WorkFolder::~WorkFolder() {
   // Two threads that remove one folder get into each other's way.
   const std::lock_guard lock(cleanup().mutex);
   remove_folder(path_);
+  close(cleanup().folders[path_]);
   cleanup().folders.erase(path_);
 }
 

@@ -11,7 +11,7 @@
 namespace weftc {
 
 /// A folder of its own below TMPDIR, removed with all it holds: at the end of scope, and when an interrupt, a hang-up
-/// or a termination signal ends this program.
+/// or a termination signal ends this program. Those of programs that were killed are removed by the next one.
 class WorkFolder {
  public:
   WorkFolder();

@@ -4,8 +4,8 @@
 // $port.line
 //@ end
 //
-// Functions give 0, or 1 (a wrong argument), 6 (the environment), 124 (a wait timed out); $error says what is wrong.
-// Behind 6 and 124 there is only $destroy. One thread at a time may call the functions of one model.
+// Functions give 0, or 1 (a wrong argument, a null pointer too), 6 (the environment), 124 (a wait timed out); $error says
+// what is wrong. After 6 and 124 there is only $destroy. One thread at a time may call the functions of one model.
 #ifndef $guard
 #define $guard
 
@@ -18,8 +18,8 @@ extern "C" {
 
 typedef struct $type $type;
 
-// Starts the ranks as threads of this process, with so many threads each; 0: the cores over the ranks. The model is
-// made also where that fails: then $error has a text, and every function fails.
+// Starts the ranks as threads of this process, with so many threads each (at most 1024); 0: the cores over the ranks.
+// The model is made also where that fails: then $error has a text, and every function fails. NULL: there is no memory.
 $type* $create(int threads);
 // This process is one rank of a job that mpirun, srun or torchrun started on one machine. Every rank makes its model.
 // Only rank 0 is given inputs, runs and has outputs; the others follow it, and their $destroy waits for its own.

@@ -38,19 +38,27 @@ RankState::RankState(const Executable& e, const Program& p, World& w, int r, con
     if (o.check_nan) walks[s].finite_check = std::make_unique<FiniteCheck>(*this);
     walks[s].ticks.assign(size_t(w.shape.ranks), 0);
   }
-  for (size_t s = 1; s < walks.size(); ++s) threads_.emplace_back([this, s] { serve(int(s)); });
-  for (size_t s = 0; s < walks.size() && !o.cores.empty(); ++s) {
-    // The thread of a stream that computes is the first of its team; others are wherever one of the cores is free.
-    const size_t cores = p.streams[s].parallel ? 1 : o.cores.size();
-    keep_to(std::span(o.cores).first(cores), s == 0 ? pthread_self() : threads_[s - 1].native_handle());
+  try {
+    for (size_t s = 1; s < walks.size(); ++s) threads_.emplace_back([this, s] { serve(int(s)); });
+    for (size_t s = 0; s < walks.size() && !o.cores.empty(); ++s) {
+      // The thread of a stream that computes is the first of its team; others are wherever one of the cores is free.
+      const size_t cores = p.streams[s].parallel ? 1 : o.cores.size();
+      keep_to(std::span(o.cores).first(cores), s == 0 ? pthread_self() : threads_[s - 1].native_handle());
+    }
+  } catch (...) {  // the system has no more threads
+    end_threads();
+    throw;
   }
 }
 
-RankState::~RankState() {
+RankState::~RankState() { end_threads(); }
+
+void RankState::end_threads() {
   stop_ = true;
   started_.fetch_add(1, std::memory_order_seq_cst);
   futex_wake_all(started_, Scope::Process);
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 char* RankState::at(const Range& range) const { return (range.in_window ? world.window(rank) : own) + range.offset; }

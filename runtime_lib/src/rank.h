@@ -61,6 +61,7 @@ struct RankState final : RankBase {
   void guarded_walk(int stream);
   void serve(int stream);
   void rethrow();
+  void end_threads();
   [[noreturn]] void leave(int code) const;
 
   std::vector<std::thread> threads_;  // of all streams but the first

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "cores.h"
+#include "failure.h"
 #include "wait.h"
 
 namespace weft {
@@ -38,6 +41,11 @@ struct Team::Shared {
   std::vector<std::thread> workers;
 
   explicit Shared(int threads) : shares(size_t(threads)) {}
+  ~Shared() {
+    stop = true;
+    wake();
+    for (std::thread& worker : workers) worker.join();
+  }
 
   void open(int64_t items, int64_t items_of_chunk) {
     count = items, chunk = items_of_chunk;
@@ -94,13 +102,20 @@ struct Team::Shared {
   }
 };
 
-Team::Team(int threads, const int* cores) : threads_(threads), shared_(new Shared(threads)) {
+// Where the system has no more threads, those that have begun end with `shared`.
+Team::Team(int threads, const int* cores) : threads_(threads) {
+  auto shared = std::make_unique<Shared>(threads);
   // A worker that shares its core with a spinning one only gets in its way.
   const int spins = threads <= int(std::thread::hardware_concurrency()) ? kLongSpin : kShortSpin;
   for (int t = 1; t < threads; ++t) {
-    shared_->workers.emplace_back([this, t, spins] { shared_->work(size_t(t), spins); });
-    if (cores != nullptr) keep_to({cores + t, 1}, shared_->workers.back().native_handle());
+    try {
+      shared->workers.emplace_back([all = shared.get(), t, spins] { all->work(size_t(t), spins); });
+    } catch (const std::system_error& error) {
+      fail(kEnvironment, "thread %d of %d cannot be started: %s", t + 1, threads, error.what());
+    }
+    if (cores != nullptr) keep_to({cores + t, 1}, shared->workers.back().native_handle());
   }
+  shared_ = shared.release();
 }
 
 Team& Team::alone() {
@@ -108,12 +123,7 @@ Team& Team::alone() {
   return one;
 }
 
-Team::~Team() {
-  shared_->stop = true;
-  shared_->wake();
-  for (std::thread& worker : shared_->workers) worker.join();
-  delete shared_;
-}
+Team::~Team() { delete shared_; }
 
 void Team::run(int64_t count, int64_t grain, Call call, void* body) {
   Shared& s = *shared_;

@@ -55,7 +55,7 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
   base_ = make_event(cudaEventDefault);
   ticks.assign(count, std::vector<uint32_t>(size_t(w.shape.ranks), 0));
   scratch_of_.resize(count);
-  progress_seen_.resize(count);
+  progress_seen_.assign(count, {0, Patience(o.timeout)});
   traces_.resize(count);
   walks_of_.resize(variant_count(e));
   signal_events_.resize(size_t(p.signals));
@@ -456,14 +456,12 @@ void CudaState::check_fault() {
 /// A library that waits for other ranks does not report anything, so that the host watches how long a step is
 /// in it.
 void CudaState::check_progress() {
-  constexpr int64_t kPatience = 1'000'000'000;  // a wait inside a kernel knows better what is missing
-  const int64_t now = now_ns();
+  constexpr double kGrace = 1;  // a wait inside a kernel knows better what is missing
   for (size_t s = 0; s < streams.size(); ++s) {
-    auto& [seen, since] = progress_seen_[s];
+    auto& [seen, patience] = progress_seen_[s];
     const uint32_t value = __atomic_load_n(progress_.get() + s, __ATOMIC_ACQUIRE);
-    if (value != seen || value == 0) seen = value, since = now;
-    if (value != 0 && now - since > int64_t(options.timeout * 1e9) + kPatience)
-      time_out(&walks().steps[value - 1].step, "the other ranks of its collective");
+    if (value != seen || value == 0) seen = value, patience = Patience(options.timeout + kGrace);
+    if (value != 0 && patience.is_over()) time_out(&walks().steps[value - 1].step, "the other ranks of its collective");
   }
 }
 

@@ -8,6 +8,7 @@
 #include "rank_base.h"
 #include "toolkit.h"
 #include "transport.h"
+#include "wait.h"
 #include "weft/cuda.h"
 
 namespace weft {
@@ -152,9 +153,9 @@ struct CudaState final : RankBase {
   std::vector<DeviceBytes> scratch_;                   // all that was ever given
   std::vector<std::pair<char*, int64_t>> scratch_of_;  // by stream: the largest
   int64_t scratch_total_ = 0;
-  Pinned<uint32_t> progress_;                                // by stream: 1 + the step that waits in a library, or 0
-  Pinned<char> landing_;                                     // where read() gets its bytes
-  std::vector<std::pair<uint32_t, int64_t>> progress_seen_;  // by stream: the value, since when
+  Pinned<uint32_t> progress_;                                 // by stream: 1 + the step that waits in a library, or 0
+  Pinned<char> landing_;                                      // where read() gets its bytes
+  std::vector<std::pair<uint32_t, Patience>> progress_seen_;  // by stream: the value, and for how long it may stay
   cudaEvent_t fork_ = nullptr, base_ = nullptr;
   int64_t base_ns_ = 0;
   std::vector<cudaEvent_t> joins_, signal_events_;  // by stream; by slot

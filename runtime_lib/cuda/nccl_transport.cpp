@@ -200,8 +200,7 @@ ncclUniqueId NcclTransport::publish(uint64_t key) {
 ncclUniqueId NcclTransport::look_up(int leader, uint64_t key) {
   state_.set_awaited(Awaited::OtherRanks);
   const World& world = state_.world;
-  const int64_t deadline = now_ns() + int64_t(state_.options.timeout * 1e9);
-  while (now_ns() < deadline) {
+  for (Patience patience(state_.options.timeout); !patience.is_over();) {
     if (const Note* note = world.find_note(leader, key)) {
       ncclUniqueId id;
       memcpy(&id, note->bytes, sizeof id);

@@ -33,16 +33,21 @@ NcclWatchdog::Call::~Call() {
 
 void NcclWatchdog::watch() {
   std::unique_lock lock(mutex_);
-  while (!stop_.wait_for(lock, std::chrono::milliseconds(50), [&] { return stops_; }))
-    if (const int64_t since = since_ns_; since != 0) look(since);
+  int64_t seen = 0;
+  Patience patience(0);
+  while (!stop_.wait_for(lock, std::chrono::milliseconds(50), [&] { return stops_; })) {
+    const int64_t since = since_ns_;
+    if (since != seen) patience = Patience(state_.options.timeout);
+    seen = since;
+    if (since != 0) look(since, patience.is_over());
+  }
 }
 
 /// Ends the process. If another rank has failed, this rank's thread first gets a moment to come out by itself.
-void NcclWatchdog::look(int64_t since_ns) {
+void NcclWatchdog::look(int64_t since_ns, bool is_late) {
   constexpr int64_t kGrace = 1'000'000'000;
-  const int64_t inside = now_ns() - since_ns;
-  if (inside > kGrace && state_.world.has_failed()) _exit(state_.world.failure());
-  if (inside < int64_t(state_.options.timeout * 1e9)) return;
+  if (now_ns() - since_ns > kGrace && state_.world.has_failed()) _exit(state_.world.failure());
+  if (!is_late) return;
   try {
     state_.time_out_here(text("the other ranks: NCCL does not come back from %s", what_.load()));
   } catch (const Failure& failure) {

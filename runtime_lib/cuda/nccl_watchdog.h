@@ -30,7 +30,7 @@ class NcclWatchdog {
 
  private:
   void watch();
-  void look(int64_t since_ns);
+  void look(int64_t since_ns, bool is_late);
 
   const CudaState& state_;
   std::atomic<int64_t> since_ns_{0};

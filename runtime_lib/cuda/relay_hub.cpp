@@ -47,7 +47,7 @@ class Hub final : public TcpRelay {
   void welcome_guests(const Socket& listener);
   void listen_to(Guest& guest);
   void admit(Guest& guest);
-  void refuse(Guest& guest, int rank, const std::string& why);
+  void refuse(Guest& guest, int rank, const Disagreement& why);
   std::vector<int> missing() const;
   void read_lines();
   void look_at(int rank);
@@ -69,23 +69,24 @@ std::vector<int> Hub::missing() const {
   return out;
 }
 
-void Hub::refuse(Guest& guest, int rank, const std::string& why) {
-  guest.line->send(FrameKind::Refusal, rank, why.data(), why.size());
+void Hub::refuse(Guest& guest, int rank, const Disagreement& why) {
+  const std::string told = char(why.code) + why.text;
+  guest.line->send(FrameKind::Refusal, rank, told.data(), told.size());
   guest.line->finish();
-  fail_all(kEnvironment, why);
+  fail_all(why.code, why.text);
 }
 
 void Hub::admit(Guest& guest) {
   const Hello &hello = *guest.hello, &mine = names_[0];
   const std::string host(hello.host, strnlen(hello.host, sizeof hello.host));
   const int rank = guest.rank;
-  if (hello.version != mine.version || hello.ranks != mine.ranks || hello.digest != mine.digest || rank < 1 ||
-      rank >= mine.ranks)
-    return refuse(guest, 0,
-                  text("rank %d on %s runs another program than rank 0 on %s, or has other arguments", rank,
-                       host.c_str(), mine.host));
+  const std::string name = text("rank %d on %s", rank, host.c_str()), own = text("rank 0 on %s", mine.host);
+  if (hello.version != mine.version || hello.ranks != mine.ranks || rank < 1 || rank >= mine.ranks)
+    return refuse(guest, 0, {kEnvironment, name + " runs another program than " + own});
+  if (Disagreement found = compare(name, hello.agreement, own, mine.agreement); !found.text.empty())
+    return refuse(guest, 0, found);
   if (lines_[size_t(rank)] != nullptr)
-    return refuse(guest, rank, text("rank %d has come twice, now from %s", rank, host.c_str()));
+    return refuse(guest, rank, {kEnvironment, text("rank %d has come twice, now from %s", rank, host.c_str())});
   names_[size_t(rank)] = hello;
   const int64_t now = now_ns();
   guest.line->patience = job_.timeout;
@@ -98,7 +99,7 @@ void Hub::listen_to(Guest& guest) {
   constexpr int64_t kPatience = 5'000'000'000;
   const Line::Got got = guest.line->receive(kSmallFrame, [&](const Frame& frame) {
     guest.rank = frame.rank;
-    if (frame.kind == FrameKind::Hello) guest.hello = frame.as<Hello>();
+    if (frame.kind == FrameKind::Hello) guest.hello = frame.as<Hello>().value_or(Hello{});  // else of another version
   });
   guest.is_done = got != Line::Got::More || guest.hello || now_ns() - guest.since_ns > kPatience;
   if (got == Line::Got::More && guest.hello) admit(guest);
@@ -197,6 +198,7 @@ void Hub::take(int from, const Frame& frame) {
         world_.rank(from).peak_bytes.store(arrival->peak_bytes);
         world_.rank(from).device_bytes.store(arrival->device_bytes);
         world_.rank(from).received_bytes.store(arrival->received_bytes);
+        for (size_t i = 0; i < RankSlot::kFileSums; ++i) world_.rank(from).file_sums[i].store(arrival->file_sums[i]);
         take_arrival(from, arrival->number);
       }
       return;
@@ -213,7 +215,8 @@ void Hub::look_at(int rank) {
     fail_all(kEnvironment,
              text("%s ended without a word: it was killed, or its machine is down", name_of(rank).c_str()));
   if (got == Line::Got::Nonsense) fail_all(kEnvironment, text("%s sends what no rank sends", name_of(rank).c_str()));
-  if (begin_ns_ > 0 && !line.has_ended && now_ns() - std::max(begin_ns_, line.heard_ns()) > silence_ns(job_))
+  if (begin_ns_ > 0 && !line.has_ended &&
+      now_ns() - std::max({begin_ns_, line.heard_ns(), awake_ns()}) > silence_ns(job_))
     fail_all(kTimedOut, text("nothing was heard of %s for %g s: its machine or the way to it is down",
                              name_of(rank).c_str(), double(silence_ns(job_)) / 1e9));
 }

@@ -43,7 +43,7 @@ class Spoke final : public TcpRelay {
   std::string why_;  // the last attempt failed
   bool is_welcome_ = false, is_started_ = false;
   int64_t asked_ns_ = 0;
-  std::string refusal_;
+  std::string refusal_;  // its exit code as one letter, and the text
 };
 
 /// One attempt to be let in.
@@ -61,7 +61,7 @@ bool Spoke::wait_for_welcome() {
   while (now_ns() < deadline_) {
     serve(50'000'000);
     if (!refusal_.empty())
-      fail(kEnvironment, "rank %d is refused by rank 0 at %s: %s", rank_, root_.text().c_str(), refusal_.c_str());
+      fail(refusal_[0], "rank %d is refused by rank 0 at %s: %s", rank_, root_.text().c_str(), refusal_.c_str() + 1);
     if (is_welcome_) return true;
     if (line_->has_ended) return why_ = "the connection was closed", false;
   }
@@ -151,7 +151,7 @@ void Spoke::serve(int64_t ns) {
   if (!is_started_) return;
   if (got == Line::Got::End && !line_->said_bye)
     fail_all(kEnvironment, text("%s ended without a word: it was killed, or its machine is down", name_of(0).c_str()));
-  if (now_ns() - line_->heard_ns() > silence_ns(job_))
+  if (now_ns() - std::max(line_->heard_ns(), awake_ns()) > silence_ns(job_))
     fail_all(kTimedOut, text("nothing was heard of %s for %g s: its machine or the way to it is down",
                              name_of(0).c_str(), double(silence_ns(job_)) / 1e9));
 }

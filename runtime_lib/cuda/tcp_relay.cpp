@@ -16,7 +16,7 @@ namespace weft {
 
 namespace {
 
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int64_t kTurn = 50'000'000;  // of the service, ns
 
 /// The head of a Status frame; the step's name follows.
@@ -54,7 +54,7 @@ std::string boot_id() {
 }  // namespace
 
 Hello own_hello(const Job& job, const World& world) {
-  Hello out = {kVersion, world.shape.ranks, job.digest, {}, {}};
+  Hello out = {kVersion, world.shape.ranks, job.agreement, {}, {}};
   char host[sizeof out.host] = {};
   if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "?");
   copy_text(host, out.host, sizeof out.host);
@@ -81,9 +81,19 @@ std::string TcpRelay::name_of(int rank) const {
 
 size_t TcpRelay::most_bytes() const { return size_t(world_.shape.staging_bytes) + kMostBeside; }
 
+int64_t TcpRelay::awake_ns() {
+  constexpr int64_t kLongestTurn = 1'000'000'000;
+  const int64_t now = now_ns();
+  if (now - looked_ns_ > kLongestTurn) awake_ns_ = now;
+  looked_ns_ = now;
+  return awake_ns_;
+}
+
 TcpRelay::Arrival TcpRelay::arrival(uint32_t number) const {
   const RankSlot& mine = world_.rank(rank_);
-  return {number, mine.peak_bytes.load(), mine.device_bytes.load(), mine.received_bytes.load()};
+  Arrival out = {number, mine.peak_bytes.load(), mine.device_bytes.load(), mine.received_bytes.load(), {}};
+  for (size_t i = 0; i < RankSlot::kFileSums; ++i) out.file_sums[i] = mine.file_sums[i].load();
+  return out;
 }
 
 void TcpRelay::end_barrier(uint32_t number) {
@@ -96,12 +106,14 @@ void TcpRelay::end_barrier(uint32_t number) {
 bool TcpRelay::barrier(double timeout) {
   if (world_.has_failed()) throw Failure{world_.failure(), ""};
   const uint32_t number = ++barriers_;
-  const int64_t begin = now_ns();
+  Patience patience(timeout);
+  int64_t busy = busy_ns_.load();
   arrive(number);
   std::unique_lock lock(mutex_);
   while (int32_t(ended_ - number) < 0) {
     if (world_.has_failed()) throw Failure{world_.failure(), ""};
-    if (now_ns() - std::max(begin, busy_ns_.load()) > int64_t(timeout * 1e9)) return false;
+    if (const int64_t now = busy_ns_.load(); now != busy) busy = now, patience = Patience(timeout);
+    if (patience.is_over()) return false;
     changed_.wait_for(lock, std::chrono::nanoseconds(kTurn));
   }
   return true;

@@ -14,7 +14,7 @@ namespace weft {
 struct Hello {
   uint32_t version;
   int32_t ranks;
-  uint64_t digest;
+  Agreement agreement;
   char host[64];      // its name in messages
   char machine[128];  // what tells machines apart
 };
@@ -57,11 +57,14 @@ class TcpRelay : public Relay {
   struct Arrival {
     uint32_t number;
     int64_t peak_bytes, device_bytes, received_bytes;
+    uint64_t file_sums[RankSlot::kFileSums];
   };
   Arrival arrival(uint32_t number) const;
   /// Ends all ranks, and prints why.
   void fail_all(int code, const std::string& text);
   std::string name_of(int rank) const;
+  /// Since when this process runs: it may have been stopped for a while, with all others. Asked at every turn.
+  int64_t awake_ns();
   size_t most_bytes() const;
 
   const Job job_;
@@ -86,6 +89,7 @@ class TcpRelay : public Relay {
   uint32_t barriers_ = 0;          // that this rank has entered
   std::vector<std::string> told_;  // by stream
   int64_t said_ns_ = 0, failed_ns_ = 0;
+  int64_t awake_ns_ = 0, looked_ns_ = 0;
 };
 
 /// The introduction of this process. It never fails: a machine without a name is called "?".

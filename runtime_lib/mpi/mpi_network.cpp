@@ -56,8 +56,10 @@ class Bounded {
   /// With an empty message the process ends as a success.
   Bounded(std::string message, double seconds)
       : thread_([this, text = std::move(message), seconds] {
+          constexpr std::chrono::milliseconds kTurn(200);
           std::unique_lock lock(mutex_);
-          if (over_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return is_over_; })) return;
+          for (Patience patience(seconds); !patience.is_over();)
+            if (over_.wait_for(lock, kTurn, [this] { return is_over_; })) return;
           if (text.empty()) _exit(kOk);
           fprintf(stderr, "%s\n", text.c_str());
           _exit(kTimedOut);
@@ -176,8 +178,13 @@ MpiNetwork::MpiNetwork(const Job& job, const World& world, int rank)
   pthread_sigmask(SIG_BLOCK, &end, nullptr);
   join(job);
   look_around();
-  server_ = std::thread([this] { serve(); });
-  signals_ = std::thread([this] { wait_for_end_signal(); });
+  try {
+    server_ = std::thread([this] { serve(); });
+    signals_ = std::thread([this] { wait_for_end_signal(); });
+  } catch (...) {  // the system has no more threads
+    stop();
+    throw;
+  }
 }
 
 MpiNetwork::~MpiNetwork() {
@@ -210,11 +217,21 @@ void MpiNetwork::join(const Job& job) {
          "the launcher started rank %d of %d, but %s, which this program uses, has rank %d of %d: start "
          "it with the launcher of that MPI",
          rank_, ranks_, library.c_str(), rank, size);
-  std::vector<uint64_t> digests(world_.shape.ranks);
-  check_mpi(MPI_Allgather(&job.digest, 1, MPI_UINT64_T, digests.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD), "joining");
-  for (int r = 0; r < ranks_; ++r)
-    if (digests[size_t(r)] != digests[0])
-      fail(kEnvironment, "rank %d runs another program than rank 0, or its kernels for other CPUs (--arch)", r);
+  // A program of another version may send less or more of it: its length goes first.
+  const auto own_bytes = uint64_t{sizeof job.agreement};
+  std::vector<uint64_t> bytes(size_t(ranks_));
+  check_mpi(MPI_Allgather(&own_bytes, 1, MPI_UINT64_T, bytes.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD), "joining");
+  for (int r = 1; r < ranks_; ++r)
+    if (bytes[size_t(r)] != bytes[0])
+      fail(kEnvironment, "rank %d runs another program than rank 0: one of another version", r);
+  std::vector<Agreement> agreements(size_t(ranks_));
+  check_mpi(MPI_Allgather(&job.agreement, sizeof(Agreement), MPI_BYTE, agreements.data(), sizeof(Agreement), MPI_BYTE,
+                          MPI_COMM_WORLD),
+            "joining");
+  for (int r = 1; r < ranks_; ++r) {
+    const Disagreement found = compare(text("rank %d", r), agreements[size_t(r)], "rank 0", agreements[0]);
+    if (!found.text.empty()) throw Failure{found.code, found.text, -1, true};
+  }
   for (int lane = 0; lane <= world_.shape.streams; ++lane) lanes_.push_back(duplicate());
   news_ = duplicate();
   barriers_ = duplicate();
@@ -336,7 +353,9 @@ bool MpiNetwork::has_deliveries() {
 bool MpiNetwork::barrier(double timeout) {
   const RankSlot& slot = world_.rank(rank_);
   const auto bytes_of = [this](int r) { return reinterpret_cast<char*>(&figures_[size_t(r)]); };
-  figures_[size_t(rank_)] = {slot.peak_bytes.load(), slot.device_bytes.load(), deliveries_made_};
+  Figures& mine = figures_[size_t(rank_)];
+  mine = {slot.peak_bytes.load(), slot.device_bytes.load(), deliveries_made_, {}};
+  for (size_t i = 0; i < RankSlot::kFileSums; ++i) mine.file_sums[i] = slot.file_sums[i].load();
   std::vector<Parcel> out, in;
   for (int r = 0; r < ranks_; ++r) {
     if (r == rank_) continue;
@@ -344,10 +363,10 @@ bool MpiNetwork::barrier(double timeout) {
     in.push_back({r, bytes_of(r), sizeof(Figures)});
   }
   const std::unique_ptr<Traffic> traffic = begin(barriers_, 0, out, in);
-  const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
+  Patience patience(timeout);
   for (int turn = 0; !traffic->is_done() || (rank_ == 0 && !has_deliveries()); ++turn) {
     if (world_.has_failed()) throw Failure{world_.failure(), ""};
-    if (now_ns() > deadline)
+    if (patience.is_over())
       fail(kTimedOut, "outside of steps: waited %g s for %s to come to the barrier of all ranks", timeout,
            traffic->awaited().c_str());
     back_off(turn);
@@ -355,6 +374,8 @@ bool MpiNetwork::barrier(double timeout) {
   for (int r = 0; r < ranks_; ++r) {
     world_.rank(r).peak_bytes.store(figures_[size_t(r)].peak_bytes);
     world_.rank(r).device_bytes.store(figures_[size_t(r)].device_bytes);
+    for (size_t i = 0; i < RankSlot::kFileSums; ++i)
+      world_.rank(r).file_sums[i].store(figures_[size_t(r)].file_sums[i]);
   }
   return true;
 }

@@ -51,6 +51,7 @@ class MpiNetwork final : public Network {
   /// What a rank says at a barrier.
   struct Figures {
     int64_t peak_bytes, device_bytes, deliveries;
+    uint64_t file_sums[RankSlot::kFileSums];
   };
 
   void join(const Job& job);

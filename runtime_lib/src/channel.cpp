@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "failure.h"
@@ -20,6 +21,10 @@ namespace weft {
 
 namespace {
 constexpr int kLookAroundMs = 100;
+/// A client gives its place to another no sooner.
+constexpr int64_t kLeastIdleNs = 1'000'000'000;
+/// For answers that are not taken, when the server ends.
+constexpr double kLastSeconds = 5;
 constexpr size_t kMostClients = 256;
 constexpr size_t kChunk = 1 << 16;
 /// A buffer that one large message grew is not kept for small ones.
@@ -34,19 +39,37 @@ ino_t node_of(const std::string& path) {
 }
 }  // namespace
 
+Connection::Connection(int in, int out, uint64_t most_bytes)
+    : in_(in), out_(out), most_bytes_(most_bytes), moved_ns_(now_ns()) {}
+
 Connection::~Connection() {
   if (in_ == out_) close(in_);
 }
 
-void Connection::answer(uint32_t code, std::string_view bytes) {
+void Connection::answer_in_part(uint32_t code, std::string_view bytes) {
   if (is_sent()) queued_.clear(), sent_ = 0;
   if (queued_.capacity() > kKeptBytes) queued_.shrink_to_fit();
   queued_ += head_text({code, bytes.size()});
   queued_ += bytes;
+  write_some();
+}
+
+void Connection::answer(uint32_t code, std::string_view bytes) {
   received_.erase(0, taken_);
   taken_ = 0;
   if (received_.empty() && received_.capacity() > kKeptBytes) received_.shrink_to_fit();
-  write_some();
+  answer_in_part(code, bytes);
+}
+
+void Connection::dismiss(uint32_t code, const std::string& why) {
+  do answer(code, why);
+  while (message());
+  if (fault_.empty()) fault_ = why;
+}
+
+void Connection::refuse_rest(uint32_t code, const std::string& why) {
+  if (in_ == out_ && !has_ended_ && !is_lost_) read_some();
+  if (!received_.empty()) dismiss(code, why);
 }
 
 std::optional<IncomingMessage> Connection::refuse(const std::string& why) {
@@ -69,6 +92,15 @@ std::optional<IncomingMessage> Connection::give_up(const std::string& why) {
   return refuse(why);
 }
 
+bool Connection::has_turn() const {
+  if (!is_sent() || !fault_.empty() || is_lost_ || received_.size() <= skipped_) return false;
+  const std::string_view rest = std::string_view(received_).substr(size_t(skipped_));
+  if (has_ended_ || !can_begin_message(rest)) return true;
+  if (rest.size() < MessageHead::kBytes) return false;
+  const uint64_t bytes = parse_head(rest).bytes;
+  return bytes > most_bytes_ || rest.size() - MessageHead::kBytes >= bytes;
+}
+
 std::optional<IncomingMessage> Connection::message() {
   if (!is_sent() || !fault_.empty() || is_lost_ || skip() || received_.empty()) return {};
   if (!can_begin_message(received_)) return give_up("a message begins with 'WEFT'; this one does not");
@@ -85,12 +117,15 @@ std::optional<IncomingMessage> Connection::message() {
     return give_up(text("the stream ended inside a message, behind %zu bytes of it", received_.size()));
   }
   taken_ = MessageHead::kBytes + size_t(head.bytes);
+  has_asked_ = true;
   return IncomingMessage{head.word, std::string_view(received_).substr(MessageHead::kBytes, size_t(head.bytes))};
 }
 
 pollfd Connection::awaited() const {
   if (!is_sent()) return {out_, POLLOUT, 0};
-  return {has_ended_ ? -1 : in_, POLLIN, 0};
+  // One that has sent a whole message is not read on. Of a socket it is still told that nobody is at its other end.
+  const bool is_read = !has_ended_ && !takes_no_more_ && !has_turn();
+  return {is_read || in_ == out_ ? in_ : -1, short(is_read ? POLLIN : 0), 0};
 }
 
 void Connection::proceed() {
@@ -105,6 +140,7 @@ void Connection::read_some() {
   received_.resize(old + kChunk);
   const ssize_t n = read(in_, received_.data() + old, kChunk);
   received_.resize(old + size_t(std::max<ssize_t>(n, 0)));
+  if (n > 0) moved_ns_ = now_ns();
   if (n == 0) has_ended_ = true;
   if (n < 0 && !is_would_block(errno)) has_ended_ = is_lost_ = true;
 }
@@ -118,23 +154,27 @@ void Connection::write_some() {
     if (n < 0)
       is_lost_ = true;
     else
-      sent_ += size_t(n);
+      sent_ += size_t(n), moved_ns_ = now_ns();
   }
 }
 
-Channel::Channel(const std::string& socket, uint64_t most_bytes) : path_(socket), most_bytes_(most_bytes) {
+Channel::Channel(const ChannelOptions& options) : options_(options) {
   signal(SIGPIPE, SIG_IGN);  // a client that has gone is a write that fails
-  if (socket.empty())
-    connections_.emplace_back(STDIN_FILENO, STDOUT_FILENO, most_bytes);
+  if (options.socket.empty())
+    connections_.emplace_back(STDIN_FILENO, STDOUT_FILENO, options.most_bytes);
   else
-    listen_at(socket);
+    listen_at(options.socket);
 }
 
-Channel::~Channel() {
+Channel::~Channel() { stop_listening(); }
+
+void Channel::stop_listening() {
   if (listener_ < 0) return;
   close(listener_);
+  listener_ = -1;
   // Another server may have taken the path meanwhile, whose socket is not ours to remove.
-  if (node_of(path_) == node_) unlink(path_.c_str());
+  if (node_of(options_.socket) == node_) unlink(options_.socket.c_str());
+  node_ = 0;
 }
 
 /// A socket on which nobody listens is left over from a server that was killed.
@@ -169,22 +209,59 @@ void Channel::listen_at(const std::string& path) {
 void Channel::accept_one() {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   has_room_ = client >= 0 || is_would_block(errno) || errno == ECONNABORTED;
-  if (client >= 0) connections_.emplace_back(client, client, most_bytes_);
+  if (client >= 0) connections_.emplace_back(client, client, options_.most_bytes);
+  if (!has_room_) dismiss_idlest();
 }
 
-/// Until something can be read or written, or it is time to look around.
-void Channel::wait() {
+/// A client that neither says nor takes anything goes in time.
+void Channel::dismiss_silent() {
+  if (options_.client_timeout <= 0 || options_.socket.empty()) return;
+  const int64_t oldest = now_ns() - int64_t(options_.client_timeout * 1e9);
+  for (Connection& c : connections_)
+    if (c.moved_ns() < oldest && !c.has_turn())
+      c.dismiss(kEnvironment, text("the client was silent for %g s (--client-timeout)", options_.client_timeout));
+  connections_.remove_if([&](const Connection& c) { return c.moved_ns() < oldest && c.is_sending(); });
+}
+
+/// Where all places are taken, the client goes that has been silent for longest, first of all one that has never asked
+/// for anything. False: each of them has just been heard of.
+bool Channel::dismiss_idlest() {
+  Connection* idlest = nullptr;
+  const auto is_idler = [&](const Connection& c) {
+    return idlest == nullptr ||
+           std::pair(c.has_asked(), c.moved_ns()) < std::pair(idlest->has_asked(), idlest->moved_ns());
+  };
+  for (Connection& c : connections_)
+    if (&c != current_ && !c.has_turn() && now_ns() - c.moved_ns() >= kLeastIdleNs && is_idler(c)) idlest = &c;
+  if (idlest == nullptr) return false;
+  idlest->dismiss(kEnvironment, "another client needs the place of this one, which was silent");
+  const auto is_idlest = [&](const Connection& c) { return &c == idlest; };
+  connections_.remove_if(is_idlest);
+  return true;
+}
+
+/// Until something can be read or written, for so long at most.
+void Channel::wait(int milliseconds) {
+  if (connections_.size() >= kMostClients && listener_ >= 0) {
+    pollfd more = {listener_, POLLIN, 0};
+    if (poll(&more, 1, 0) > 0) dismiss_idlest();
+  }
   // One entry a client: the system takes no more entries than a process may have descriptors.
   std::vector<pollfd> polled;
   for (const Connection& c : connections_) polled.push_back(c.awaited());
   const bool takes_more = listener_ >= 0 && has_room_ && connections_.size() < kMostClients;
-  has_room_ = true;
+  has_room_ |= milliseconds > 0;
   polled.push_back({takes_more ? listener_ : -1, POLLIN, 0});
-  if (poll(polled.data(), polled.size(), kLookAroundMs) < 0 && errno != EINTR)
+  if (const int found = poll(polled.data(), polled.size(), milliseconds); found < 0) {
+    if (errno == EINTR) return;
     fail(kEnvironment, "cannot wait for clients: %s", strerror(errno));
+  }
   size_t at = 0;
-  for (Connection& c : connections_)
-    if (polled[at++].revents != 0) c.proceed();
+  for (Connection& c : connections_) {
+    const short events = polled[at++].revents;
+    if ((events & (POLLHUP | POLLERR)) != 0) c.hang_up();
+    if (events != 0) c.proceed();
+  }
   if (polled[at].revents != 0) accept_one();
 }
 
@@ -196,31 +273,67 @@ void Channel::check_standard_streams() const {
   if (only.is_over() && !only.fault().empty()) fail(kWrongInput, "standard input: %s", only.fault().c_str());
 }
 
-std::optional<IncomingMessage> Channel::next(const std::function<void()>& idle) {
-  for (;;) {
-    for (auto c = connections_.begin(); c != connections_.end(); ++c) {
-      std::optional<IncomingMessage> message = c->message();
-      if (!message) continue;
-      current_ = &*c;
-      connections_.splice(connections_.end(), connections_, c);  // the others come first next time
-      return message;
-    }
-    if (listener_ < 0) check_standard_streams();
-    connections_.remove_if([](const Connection& c) { return c.is_over(); });
-    if (listener_ < 0 && connections_.empty()) return {};
-    wait();
-    idle();
+bool Channel::has_turn() const {
+  return std::any_of(connections_.begin(), connections_.end(), [](const Connection& c) { return c.has_turn(); });
+}
+
+std::optional<IncomingMessage> Channel::take_turn() {
+  for (auto c = connections_.begin(); c != connections_.end(); ++c) {
+    std::optional<IncomingMessage> message = c->message();
+    if (!message) continue;
+    current_ = &*c;
+    connections_.splice(connections_.end(), connections_, c);  // the others come first next time
+    return message;
   }
+  return {};
+}
+
+bool Channel::is_sending() const {
+  return std::any_of(connections_.begin(), connections_.end(), [](const Connection& c) { return c.is_sending(); });
+}
+
+std::optional<IncomingMessage> Channel::next() {
+  current_ = nullptr;
+  if (!draining_ || is_sending()) wait(has_turn() ? 0 : kLookAroundMs);
+  std::optional<IncomingMessage> message = take_turn();
+  if (message) {
+    if (draining_) draining_.emplace(kLastSeconds);
+    return message;
+  }
+  if (options_.socket.empty() && !connections_.empty()) check_standard_streams();
+  dismiss_silent();
+  connections_.remove_if([](const Connection& c) { return c.is_over(); });
+  return {};
+}
+
+bool Channel::is_over() {
+  if (draining_) return !has_turn() && (!is_sending() || draining_->is_over());
+  return options_.socket.empty() && connections_.empty();
 }
 
 void Channel::answer(uint32_t code, std::string_view bytes) { current_->answer(code, bytes); }
 
+bool Channel::answer_in_part(uint32_t code, std::string_view bytes) {
+  current_->answer_in_part(code, bytes);
+  return !current_->has_hung_up();
+}
+
+bool Channel::look() {
+  if (!draining_) wait(0);
+  return !current_->has_hung_up();
+}
+
+void Channel::drain() {
+  if (draining_) return;
+  wait(0);
+  for (Connection& c : connections_) c.take_no_more();
+  stop_listening();
+  draining_.emplace(kLastSeconds);
+}
+
 void Channel::finish() {
-  constexpr int kTurns = 50;
-  const auto is_any_sending = [&] {
-    return std::any_of(connections_.begin(), connections_.end(), [](const Connection& c) { return c.is_sending(); });
-  };
-  for (int turn = 0; turn < kTurns && is_any_sending(); ++turn) wait();
+  for (Connection& c : connections_) c.refuse_rest(kEnvironment, "the server ends, and takes no more requests");
+  for (Patience patience(kLastSeconds); is_sending() && !patience.is_over();) wait(kLookAroundMs);
 }
 
 }  // namespace weft

@@ -7,6 +7,9 @@
 
 namespace weft {
 
+/// Whole numbers as elements of an array of that type.
+std::vector<char> integers(DType dtype, const std::vector<int64_t>& numbers);
+
 /// What a text is, between one prompt and the next.
 struct Text {
   std::vector<int64_t> unfed;  // the last token of each row, which has been chosen and not yet fed

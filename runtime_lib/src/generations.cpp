@@ -23,6 +23,9 @@ struct TextSource {
   Generated generate(int iteration) {
     const Port& port = generator.ports().prompt;
     const NpyFile prompt(input_file(options.inputs.at(port.name), iteration), port.dtype);
+    rank.file_sums.add(port.name, prompt.shape(), {prompt.data(), size_t(tensor_bytes(port.dtype, prompt.shape()))});
+    rank.barrier();
+    rank.file_sums.check();
     states.reset();
     rank.invocation = 0;
     inputs.load(iteration);

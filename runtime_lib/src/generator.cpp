@@ -78,9 +78,11 @@ double milliseconds_since(int64_t begin_ns) { return double(now_ns() - begin_ns)
 
 }  // namespace
 
-std::vector<char> Generated::elements(DType dtype) const {
-  return integers(dtype, int64_t(tokens.size()), [&](int64_t i) { return tokens[size_t(i)]; });
+std::vector<char> integers(DType dtype, const std::vector<int64_t>& numbers) {
+  return integers(dtype, int64_t(numbers.size()), [&](int64_t i) { return numbers[size_t(i)]; });
 }
+
+std::vector<char> Generated::elements(DType dtype) const { return integers(dtype, tokens); }
 
 Generator::Generator(RankBase& rank, Inputs& inputs, States& states)
     : rank_(rank),
@@ -259,7 +261,14 @@ bool Generator::choose(bool is_first) {
   return true;
 }
 
-Generated Generator::run(Text& text, const std::function<bool()>& is_refused) {
+std::vector<int64_t> Generator::last_tokens() const {
+  std::vector<int64_t> out;
+  for (const std::vector<int64_t>& row : rows_) out.push_back(row.back());
+  return out;
+}
+
+Generated Generator::run(Text& text, const std::function<bool()>& is_refused,
+                         const std::function<void(const std::vector<int64_t>&)>& tell) {
   Generated out;
   out.batch = int64_t(rows_.size());
   out.prompt_tokens = int64_t(rows_[0].size());
@@ -274,12 +283,13 @@ Generated Generator::run(Text& text, const std::function<bool()>& is_refused) {
       out.prompt_ms = milliseconds_since(begin);
     else
       out.token_ms.push_back(milliseconds_since(begin));
+    // Of the last token nobody is told: whoever then complained would not be heard by all ranks before they go on.
+    if (tell && n + 1 < sampling_.max_new && !is_over()) tell(last_tokens());
   }
   text.unfed.clear();
-  for (const std::vector<int64_t>& row : rows_) {
+  if (generation_.past != nullptr) text.unfed = last_tokens();
+  for (const std::vector<int64_t>& row : rows_)
     out.tokens.insert(out.tokens.end(), row.begin() + std::ptrdiff_t(out.prompt_tokens), row.end());
-    if (generation_.past != nullptr) text.unfed.push_back(row.back());
-  }
   out.is_complete = true;
   return out;
 }

@@ -25,8 +25,10 @@ class Generator {
   /// Loads the first tokens of a prompt with which the text goes on; its states are in the buffers. Throws Failure
   /// (wrong input), with nothing changed, for a prompt that cannot.
   void begin(const Text& text, const WholeTensor& prompt, const Sampling& sampling);
-  /// All ranks together: what comes of that prompt. `is_refused`: a rank has complained, which ends the text.
-  Generated run(Text& text, const std::function<bool()>& is_refused);
+  /// All ranks together: what comes of that prompt. `is_refused`: a rank has complained, which ends the text. `tell`:
+  /// is told of the token that each row has got, if another one follows.
+  Generated run(Text& text, const std::function<bool()>& is_refused,
+                const std::function<void(const std::vector<int64_t>&)>& tell = {});
 
  private:
   int64_t past() const;
@@ -40,6 +42,7 @@ class Generator {
   void share_logits() const;
   bool choose(bool is_first);
   bool is_over() const;
+  std::vector<int64_t> last_tokens() const;
 
   RankBase& rank_;
   Inputs& inputs_;

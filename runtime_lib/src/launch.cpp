@@ -1,6 +1,5 @@
 // Finding out how this process was started, starting ranks, and watching over them. Without a launcher the
-// executable starts itself once for each rank, and all map one anonymous segment; under a launcher of one
-// machine the ranks find each other by a segment's name, which is made from the job's.
+// executable starts itself once for each rank, and all map one anonymous segment.
 #include "launch.h"
 
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 #include "end_request.h"
 #include "wait.h"
@@ -221,56 +221,6 @@ World attach_world(const WorldShape& shape, int fd) {
   return World(shape, static_cast<char*>(memory));
 }
 
-// Makes the named segment anew, with all of its memory allocated: memory that is missing shows here and not as
-// SIGBUS later.
-static int make_segment(const std::string& name, int64_t bytes) {
-  shm_unlink(name.c_str());  // of a job that was killed
-  const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) fail(kEnvironment, "cannot make the shared segment %s: %s", name.c_str(), strerror(errno));
-  if (const int error = posix_fallocate(fd, 0, bytes); error != 0) {
-    shm_unlink(name.c_str());
-    fail(kEnvironment, "cannot get %ld bytes of shared memory: %s", long(bytes), strerror(error));
-  }
-  return fd;
-}
-
-/// A segment is the right one once rank 0, alive, says that it is ready; until then it may be that of a killed job.
-static std::optional<World> try_join(const std::string& name, const WorldShape& shape) {
-  const int fd = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) return std::nullopt;
-  const int64_t bytes = World::bytes_of(shape);
-  struct stat status = {};
-  if (fstat(fd, &status) != 0 || status.st_size != bytes) return close(fd), std::nullopt;
-  const World world = attach_world(shape, fd);
-  const int maker = world.rank(0).pid.load();
-  if (world.ready().load() == 1 && maker > 0 && kill(maker, 0) == 0) return world;
-  munmap(world.memory(), size_t(bytes));
-  return std::nullopt;
-}
-
-World join_segment(const WorldShape& shape, const Launched& launched, double timeout) {
-  if (launched.job.empty())
-    fail(kEnvironment, "RANK and WORLD_SIZE are set, but MASTER_PORT is not: ranks cannot find each other");
-  const std::string name = text("/weft-%d-%s", int(getuid()), launched.job.c_str());
-  const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
-  const uint32_t others = uint32_t(shape.ranks - 1);
-  if (launched.rank != 0) {
-    while (now_ns() < deadline) {
-      if (std::optional<World> world = try_join(name, shape)) return world->attached().fetch_add(1), *world;
-      usleep(10'000);
-    }
-    fail(kTimedOut, "rank %d waited %g s for rank 0 to appear in %s", launched.rank, timeout, name.c_str());
-  }
-  const World world = attach_world(shape, make_segment(name, World::bytes_of(shape)));
-  world.rank(0).pid.store(getpid());
-  world.ready().store(1);
-  while (world.attached().load() != others && now_ns() < deadline) usleep(1'000);
-  shm_unlink(name.c_str());
-  const uint32_t came = world.attached().load();
-  if (came != others) fail(kTimedOut, "rank 0 waited %g s; %u of %u other ranks came", timeout, came, others);
-  return world;
-}
-
 namespace {
 
 std::vector<std::string> child_environment(int rank, int fd) {
@@ -333,16 +283,15 @@ int wait_for_ranks(const Executable& executable, const World& world, std::vector
 
 }  // namespace
 
-int start_ranks(const Executable& executable, std::string_view manifest, const WorldShape& shape, Ending ending,
+int start_ranks(const Executable& executable, const ImageFile& file, const WorldShape& shape, const Options& options,
                 char** argv) {
   const int fd = memfd_create("weft", 0);  // inherited
   if (fd < 0 || ftruncate(fd, World::bytes_of(shape)) != 0)
     fail(kEnvironment, "cannot make %ld bytes of shared memory: %s", long(World::bytes_of(shape)), strerror(errno));
   World world = attach_world(shape, dup(fd));
-  world.manifest = manifest;
-  std::optional<EndRequests> end_requests;
-  if (ending == Ending::BehindStep)
-    end_requests.emplace(world, EndRequests::Second::EndsAtOnce);  // ranks die with this process
+  world.build().store(file.build());
+  world.manifest = file.manifest();
+  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);  // ranks die with this process
   std::vector<pid_t> ranks;
   try {
     for (int rank = 0; rank < shape.ranks; ++rank) ranks.push_back(start_rank(rank, fd, argv));

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "image_file.h"
+#include "options.h"
 #include "world.h"
 
 namespace weft {
@@ -30,8 +32,6 @@ std::optional<Launched> find_launcher(const Environment& environment);
 
 /// A mapped shared segment that lives as long as the process.
 World attach_world(const WorldShape& shape, int fd);
-/// Rank 0 makes the segment of a launcher's job, the others find it.
-World join_segment(const WorldShape& shape, const Launched& launched, double timeout);
 
 /// A rank started by start_ranks: its number and the segment's descriptor.
 struct Child {
@@ -39,12 +39,9 @@ struct Child {
 };
 std::optional<Child> find_parent(const Environment& environment);
 
-/// What SIGTERM does to ranks: they end at once, or behind the step of a training that they are in.
-enum class Ending : uint8_t { AtOnce, BehindStep };
-
 /// Starts this program once for each rank, waits for all, and gives the exit code of the first that failed. The
-/// manifest is for messages.
-int start_ranks(const Executable& executable, std::string_view manifest, const WorldShape& shape, Ending ending,
+/// file is theirs.
+int start_ranks(const Executable& executable, const ImageFile& file, const WorldShape& shape, const Options& options,
                 char** argv);
 
 }  // namespace weft

@@ -20,6 +20,7 @@
 #include "launch.h"
 #include "level.h"
 #include "mapping.h"
+#include "meeting.h"
 #include "nearest.h"
 #include "npy.h"
 #include "npy_elements.h"
@@ -32,7 +33,12 @@ namespace weft {
 
 namespace {
 
+constexpr int kMostThreads = 1024;
+
 Options options_of(int threads) {
+  if (threads < 0 || threads > kMostThreads)
+    fail(kWrongInput, "%d threads: a number from 0 to %d is expected; 0 means the cores over the ranks", threads,
+         kMostThreads);
   Options out;
   out.threads = threads;
   out.ranks_as_threads = out.serves = true;
@@ -108,7 +114,7 @@ class Library::Crew final : public Customer {
   void set_input(const char* name, const TensorView& tensor) {
     const size_t p = board_.find(name);
     const Port& port = *board_.ports()[p];
-    if (tensor.ndim < 0) fail(kWrongInput, "'%s': %d dimensions", name, tensor.ndim);
+    if (tensor.ndim < 0 || tensor.ndim > kMaxPortDims + 1) fail(kWrongInput, "'%s': %d dimensions", name, tensor.ndim);
     const std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
     check_shape(port, shape, text("'%s'", name));
     if (const auto needed = size_t(tensor_bytes(port.dtype, shape)); tensor.bytes != needed)
@@ -168,7 +174,8 @@ class Library::Crew final : public Customer {
  private:
   World make_world() {
     if (!launched_) memory_ = Mapping::zeroed(World::bytes_of(shape_));
-    World made = launched_ ? join_segment(shape_, *launched_, options_.timeout) : World(shape_, memory_.data());
+    World made = launched_ ? meet(shape_, *launched_, agreement_of(file_.build(), shape_), options_.timeout)
+                           : World(shape_, memory_.data());
     if (launched_) memory_ = Mapping(made.memory(), World::bytes_of(shape_));
     made.manifest = file_.manifest();
     return made;
@@ -256,36 +263,56 @@ class Library::Crew final : public Customer {
 /// Nothing is thrown across the library's border. What is not wrong input has ended the ranks.
 template <class Action>
 int Library::guarded(const Action& action) {
-  if (lost_ != kOk) return lost_;
+  if (lost_ != kOk) return error_ = lost_text_, lost_;
   try {
     action();
     return kOk;
   } catch (const Failure& failure) {
     error_ = failure.text;
-    if (failure.code != kWrongInput) lost_ = failure.code;
+    if (failure.code != kWrongInput) lose(failure.code);
     return failure.code;
   } catch (const std::exception& error) {
     error_ = error.what();
-    return lost_ = kEnvironment;
+    return lose(kEnvironment);
   }
 }
 
+int Library::lose(int code) {
+  lost_text_ = error_;
+  return lost_ = code;
+}
+
+/// Pointers come from C, where nothing else says that they are there.
+static void demand(const void* pointer, const char* what) {
+  if (pointer == nullptr) fail(kWrongInput, "%s is NULL", what);
+}
+
 Library::Library(const Executable& executable, int threads, Ranks ranks, Level level) {
-  lost_ = guarded([&] {
+  const int code = guarded([&] {
     check_level({level, &executable});
     crew_ = std::make_unique<Crew>(executable, threads, ranks);
   });
+  if (code != kOk) lose(code);  // wrong arguments make no model either
 }
 Library::~Library() = default;
 
 int Library::set_input(const char* name, const TensorView& tensor) {
-  return guarded([&] { crew_->set_input(name, tensor); });
+  return guarded([&] {
+    demand(name, "the name of the input");
+    if (tensor.bytes > 0) demand(tensor.data, "the data of the input");
+    if (tensor.ndim > 0) demand(tensor.shape, "the shape of the input");
+    crew_->set_input(name, tensor);
+  });
 }
 int Library::run() {
   return guarded([&] { crew_->run(); });
 }
 int Library::get_output(const char* name, TensorView* tensor) {
-  return guarded([&] { *tensor = crew_->output(name); });
+  return guarded([&] {
+    demand(name, "the name of the output");
+    demand(tensor, "the place for the output");
+    *tensor = crew_->output(name);
+  });
 }
 int Library::reset() {
   return guarded([&] { crew_->reset(); });

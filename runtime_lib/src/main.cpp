@@ -15,6 +15,7 @@
 #include "launch.h"
 #include "level.h"
 #include "mapping.h"
+#include "meeting.h"
 #include "open_relay.h"
 #include "rank_maker.h"
 #include "report.h"
@@ -46,6 +47,7 @@ double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   inputs.upload(states);
   rank.make_ready();
   rank.barrier();
+  rank.file_sums.check();
   const int64_t begin = now_ns();
   rank.iterate();
   const int64_t end = now_ns();
@@ -141,12 +143,6 @@ int run_process(const Executable& executable, const Options& options, ImageFile&
   }
 }
 
-/// A training hears of SIGTERM; nothing else has a step to finish.
-std::unique_ptr<EndRequests> hear_end_requests(const Options& options, const World& world,
-                                               EndRequests::Second second = EndRequests::Second::EndsAtOnce) {
-  return options.trains() ? std::make_unique<EndRequests>(world, second) : nullptr;
-}
-
 /// All ranks in this process.
 int run_threads(const Executable& executable, const Options& options, ImageFile& file, const WorldShape& shape) {
   const std::unique_ptr<Target> target = open_target(executable, shape.ranks);
@@ -154,11 +150,16 @@ int run_threads(const Executable& executable, const Options& options, ImageFile&
   World world(shape, memory.data());
   world.manifest = file.manifest();
   const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);
-  std::vector<std::thread> ranks;
-  for (int r = 1; r < shape.ranks; ++r)
-    ranks.emplace_back([&, r] { guarded_rank(executable, options, file, *target, world, r); });
+  std::vector<std::jthread> ranks;
+  try {
+    for (int r = 1; r < shape.ranks; ++r)
+      ranks.emplace_back([&, r] { guarded_rank(executable, options, file, *target, world, r); });
+  } catch (const std::exception& error) {  // no more threads; the ranks that have begun end
+    report_failure(executable.name, world, int(ranks.size()) + 1, {kEnvironment, error.what()});
+    return kEnvironment;
+  }
   const int code = guarded_rank(executable, options, file, *target, world, 0);
-  for (std::thread& rank : ranks) rank.join();
+  for (std::jthread& rank : ranks) rank.join();
   return world.has_failed() ? world.failure() : code;
 }
 
@@ -168,17 +169,6 @@ bool is_apart(const Launched& launched, const Options& options) {
          (launched.machines == Machines::Unsaid && !kWindowsInWorld);
 }
 
-/// What tells programs apart that do not work together.
-uint64_t digest_of(const WorldShape& shape, const LevelProgram& program, std::string_view manifest) {  // FNV-1a
-  uint64_t hash = 14695981039346656037u;
-  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
-  for (const int64_t n : {int64_t{shape.ranks}, int64_t{shape.streams}, int64_t{shape.signals}, shape.staging_bytes,
-                          int64_t(program.level), int64_t{has_bfloat_products(program)}})
-    add(uint64_t(n));
-  for (const char c : manifest) add(uint8_t(c));
-  return hash;
-}
-
 /// A rank of a job on several machines: the memory that ranks share is a copy of its own here.
 int run_apart(const Executable& executable, const LevelProgram& program, const Options& options, ImageFile& file,
               const WorldShape& shape, const Launched& launched) {
@@ -186,7 +176,7 @@ int run_apart(const Executable& executable, const LevelProgram& program, const O
   const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
   World world(shape, memory.data());
   world.manifest = file.manifest();
-  const Job job{executable.name, digest_of(shape, program, file.manifest()), options.timeout};
+  const Job job{executable.name, agreement_of(file.build(), program, shape, options), options.timeout};
   const std::unique_ptr<Relay> relay = open_relay(job, world, launched, options.root);
   world.relay = relay.get();
   const int code = run_process(executable, options, file, world, launched.rank);
@@ -209,6 +199,9 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
     const auto end_requests = hear_end_requests(options, world, EndRequests::Second::IsNothing);
     ImageFile file(options.weights, options.check);
     world.manifest = file.manifest();
+    if (world.build().load() != file.build())
+      fail(kEnvironment, "rank %d runs another program than the process that started it: a file has changed meanwhile",
+           child->rank);
     return run_process(executable, options, file, world, child->rank);
   }
   ImageFile file(options.weights, options.check);
@@ -226,8 +219,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
       fail(kEnvironment,
            "--root is for ranks that a launcher starts: RANK and WORLD_SIZE, or such variables, are not set");
     open_target(executable, 0);  // so that what is missing is said once, and at once
-    return start_ranks(executable, file.manifest(), shape, options.trains() ? Ending::BehindStep : Ending::AtOnce,
-                       argv);
+    return start_ranks(executable, file, shape, options, argv);
   }
   check_size(executable, launched);
   open_target(executable, 1);  // what is missing is said before the ranks wait for each other
@@ -235,7 +227,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
     fail(kUsage, "%s share the memory of one machine",
          options.serves ? "--serve: the ranks of a server" : "the ranks of a program that generates (--no-generate)");
   if (is_apart(*launched, options)) return run_apart(executable, level.chosen, options, file, shape, *launched);
-  World world = join_segment(shape, *launched, options.timeout);
+  World world = meet(shape, *launched, agreement_of(file.build(), level.chosen, shape, options), options.timeout);
   world.manifest = file.manifest();
   const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);
   return run_process(executable, options, file, world, launched->rank);

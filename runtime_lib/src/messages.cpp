@@ -82,11 +82,11 @@ void Messages::take_in(int rank, char* to, const Exchange& e, int64_t element) {
 /// MPI makes progress only inside its calls, hence this polls. In between it leaves the core to threads that
 /// compute.
 void Messages::wait_for(Network::Traffic& traffic) const {
-  const int64_t deadline = now_ns() + int64_t(rank_.options.timeout * 1e9);
+  Patience patience(rank_.options.timeout);
   rank_.world.set_awaited(rank_.rank, stream_, Awaited::OtherRanks);
   for (int turn = 0; !traffic.is_done(); ++turn) {
     if (rank_.world.has_failed()) throw Failure{rank_.world.failure(), ""};
-    if (now_ns() > deadline) time_out_("messages with " + traffic.awaited());
+    if (patience.is_over()) time_out_("messages with " + traffic.awaited());
     back_off(turn);
   }
   rank_.world.set_awaited(rank_.rank, stream_, Awaited::Nothing);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "agreement.h"
 #include "launch.h"
 #include "relay.h"
 #include "world.h"
@@ -12,7 +13,7 @@ namespace weft {
 /// What all ranks of a job must agree on, and how they name themselves in messages.
 struct Job {
   const char* program;
-  uint64_t digest;  // of what makes two programs work together
+  Agreement agreement;
   double timeout;
 };
 

@@ -17,7 +17,16 @@ namespace weft {
 
 RankBase::RankBase(const Executable& e, const Program& p, World& w, int r, const char* i, std::string_view m,
                    const RankOptions& o)
-    : executable(e), widest(p), world(w), rank(r), image(i), manifest(m), options(o), variant(&e), program(p) {
+    : executable(e),
+      widest(p),
+      world(w),
+      rank(r),
+      image(i),
+      manifest(m),
+      options(o),
+      variant(&e),
+      program(p),
+      file_sums(w, r, o.check_files) {
   if (!e.variants.empty()) select(0);
 }
 

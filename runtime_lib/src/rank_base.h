@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "file_sums.h"
 #include "link.h"
 #include "weft/program.h"
 #include "world.h"
@@ -34,6 +35,7 @@ struct RankOptions {
   double timeout = 60;
   bool poison = false, trace = false;
   bool check_nan = false;     // look at what each step computes
+  bool check_files = false;   // compare also large files with those of other ranks
   bool graph = true;          // cuda: replay a captured graph
   bool in_process = false;    // ranks are threads: a failure must not end the process
   std::string stall = {};     // the step in which this rank stops, for tests
@@ -122,6 +124,7 @@ struct RankBase {
   const Executable* variant;     // that runs; where there are no variants, `executable`
   Program program;               // of it
   std::vector<int64_t> lengths;  // of this invocation, in the order of the variant's lengths
+  FileSums file_sums;
 
   /// Ends with exit 124: which step waited for what, and where every rank is.
   [[noreturn]] void time_out(const Step* step, const std::string& awaited) const;

@@ -49,6 +49,7 @@ RankOptions rank_options(const Options& options, int rank, int ranks) {
           .poison = options.poison,
           .trace = !options.trace.empty(),
           .check_nan = options.check_nan,
+          .check_files = options.check,
           .graph = !options.no_graph,
           .in_process = options.ranks_as_threads,
           .stall = options.stall_rank == rank ? options.stall_step : "",

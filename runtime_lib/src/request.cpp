@@ -1,8 +1,6 @@
 // Reading requests strictly: every length lies within what was sent, and nothing is left over.
 #include "request.h"
 
-#include <cstring>
-
 #include "failure.h"
 #include "npy.h"
 
@@ -74,8 +72,9 @@ std::string head_text(const MessageHead& head) {
 }
 
 Request parse_request(uint32_t verb, std::string_view bytes) {
-  if (verb < uint32_t(Verb::Run) || verb > uint32_t(Verb::Stop))
-    fail(kWrongInput, "verb %u is unknown; there are 1 (run), 2 (close) and 3 (stop)", verb);
+  if (verb < uint32_t(Verb::Run) || verb > uint32_t(Verb::Stream))
+    fail(kWrongInput,
+         "verb %u is unknown; there are 1 (run), 2 (close), 3 (stop), 4 (list), 5 (save) and 6 (run and stream)", verb);
   RequestReader reader(bytes);
   Request out{Verb(verb), "", {}};
   out.session = reader.name(reader.number<uint32_t>("the length of the session's name"), "the session's name");
@@ -88,10 +87,10 @@ Request parse_request(uint32_t verb, std::string_view bytes) {
   return out;
 }
 
-void append_array(std::string& answer, const char* name, DType dtype, const std::vector<int64_t>& shape,
+void append_array(std::string& answer, std::string_view name, DType dtype, const std::vector<int64_t>& shape,
                   const char* data) {
   const NpyParts parts(dtype, shape, data);
-  append_number(answer, uint32_t(strlen(name)));
+  append_number(answer, uint32_t(name.size()));
   append_number(answer, uint64_t(parts.head().size() + parts.elements().size()));
   answer += name;
   answer += parts.head();

@@ -1,7 +1,7 @@
 // Requests and answers of a server as bytes (README.md, A server). All numbers are little endian:
 //
 //   request   "WEFT"  u32 verb  u64 bytes that follow   u32 bytes of the session's name, name, arrays
-//   answer    "WEFT"  u32 code  u64 bytes that follow   arrays; the text of the error where the code is not 0
+//   answer    "WEFT"  u32 code  u64 bytes that follow   arrays; the text of the error where the code is not 0 or 100
 //   array     u32 bytes of its name  u64 bytes of the .npy file   name, .npy file
 #pragma once
 #include <cstdint>
@@ -13,8 +13,12 @@
 
 namespace weft {
 
-/// What a request asks for: an invocation, the end of a session, the end of the server.
-enum class Verb : uint32_t { Run = 1, Close = 2, Stop = 3 };
+/// What a request asks for: an invocation, the end of a session, the end of the server, which sessions there are, the
+/// states of one, a generation whose tokens are told one by one.
+enum class Verb : uint32_t { Run = 1, Close = 2, Stop = 3, List = 4, Save = 5, Stream = 6 };
+
+/// The code of an answer behind which more of the same follow.
+constexpr uint32_t kMoreFollow = 100;
 
 struct NamedArray {
   std::string name;
@@ -44,7 +48,7 @@ std::string head_text(const MessageHead& head);
 Request parse_request(uint32_t verb, std::string_view bytes);
 
 /// Adds an array to an answer.
-void append_array(std::string& answer, const char* name, DType dtype, const std::vector<int64_t>& shape,
+void append_array(std::string& answer, std::string_view name, DType dtype, const std::vector<int64_t>& shape,
                   const char* data);
 
 }  // namespace weft

@@ -17,7 +17,7 @@ namespace weft {
 
 /// What all ranks do next.
 struct Order {
-  enum class Kind : int32_t { Run, Close, Stop };
+  enum class Kind : int32_t { Run, Close, Stop, Save };
   Kind kind;
   int32_t session;  // its number; -1: the request is a session of its own
 };

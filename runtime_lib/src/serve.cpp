@@ -3,13 +3,14 @@
 
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <optional>
 
 #include "channel.h"
 #include "checks.h"
+#include "generated_text.h"
 #include "npy.h"
 #include "service.h"
+#include "session_names.h"
 
 namespace weft {
 
@@ -22,9 +23,9 @@ class Clerk final : public Customer {
       : rank_(rank),
         board_(board_of(rank.executable, rank.world)),
         look_out_(rank.world),
-        most_sessions_(options.sessions),
-        channel_(options.socket, most_bytes()) {
-    for (int i = 0; i < options.sessions; ++i) free_.push_back(options.sessions - 1 - i);
+        sessions_(options.sessions, options.session_timeout),
+        channel_({options.socket, most_bytes(), options.client_timeout}) {
+    rank.world.socket_node().store(channel_.node());
     if (!options.socket.empty())
       fprintf(stderr, "%s: %d rank%s, serving at unix:%s\n", rank.executable.name, rank.executable.world,
               rank.executable.world == 1 ? "" : "s", options.socket.c_str());
@@ -32,31 +33,36 @@ class Clerk final : public Customer {
 
   void post_next(const RequestBoard&) override {
     for (;;) {
-      const std::optional<IncomingMessage> message = channel_.next([this] { look_out_.look(); });
-      if (!message) return post({Order::Kind::Stop, -1});
-      try {
-        session_.clear();
-        return post(parse_request(message->word, message->bytes));
-      } catch (const Failure& failure) {
-        if (failure.code != kWrongInput) throw;
-        channel_.answer(kWrongInput, failure.text);
-      }
+      drain_if_asked();
+      if (const std::optional<int> late = sessions_.next_late()) return post_end_of_late(*late);
+      const std::optional<IncomingMessage> message = channel_.next();
+      if (!message && channel_.is_over()) return post({Order::Kind::Stop, -1});
+      if (!message) look_out_.look();
+      if (message && is_posted(*message)) return;
     }
   }
 
+  bool tell(const Port& port, const std::vector<int64_t>& tokens) override {
+    drain_if_asked();
+    if (verb_ != Verb::Stream) return channel_.look();
+    std::string part;
+    append_array(part, port.name, port.dtype, {int64_t(tokens.size()), 1}, integers(port.dtype, tokens).data());
+    return channel_.look() && channel_.answer_in_part(kMoreFollow, part);
+  }
   void take(const Port& port, const WholeTensor& tensor) override {
     append_array(arrays_, tensor.name, port.dtype, tensor.shape, tensor.elements);
   }
   void finish() override {
-    if (board_.order().kind == Order::Kind::Close) forget(session_);
-    channel_.answer(kOk, arrays_);
+    if (board_.order().kind == Order::Kind::Close) sessions_.forget(session_);
+    if (board_.order().kind == Order::Kind::Run && !session_.empty()) sessions_.note_use(session_);
+    if (is_asked_) channel_.answer(kOk, arrays_);
     arrays_.clear();
   }
   void refuse(const std::string& complaint, bool ends_session) override {
     std::string answer = complaint;
     if (ends_session && !session_.empty()) {
       answer += text("; session '%s' is closed", session_.c_str());
-      forget(session_);
+      sessions_.forget(session_);
     }
     channel_.answer(kWrongInput, answer);
   }
@@ -77,43 +83,79 @@ class Clerk final : public Customer {
     return bytes;
   }
 
-  void post(const Order& order) const { board_.order() = order; }
+  /// A signal has asked the server to end: it answers what it has, and takes nothing more.
+  void drain_if_asked() {
+    if (rank_.world.end_asked().load() == 0) return;
+    channel_.drain();
+    rank_.world.socket_node().store(0);
+  }
 
-  void post(const Request& request) {
+  void post(const Order& order) {
+    is_asked_ = true;
+    board_.order() = order;
+  }
+
+  /// Nobody has asked for this one.
+  void post_end_of_late(int session) {
+    session_ = sessions_.name_of(session);
     board_.clear();
-    if (request.verb == Verb::Stop) {
-      channel_.answer(kOk, "");
-      return post({Order::Kind::Stop, -1});
+    post({Order::Kind::Close, session});
+    is_asked_ = false;
+  }
+
+  /// False where the message is answered already: it is wrong, or the ranks have nothing to do for it.
+  bool is_posted(const IncomingMessage& message) {
+    try {
+      session_.clear();
+      return post(parse_request(message.word, message.bytes));
+    } catch (const Failure& failure) {
+      if (failure.code != kWrongInput) throw;
+      channel_.answer(kWrongInput, failure.text);
+      return false;
     }
-    const auto known = numbers_.find(request.session);
-    if (request.verb == Verb::Close) {
-      if (known == numbers_.end())
-        fail(kWrongInput, "there is no session '%s'%s", request.session.c_str(),
-             rank_.executable.states.empty() ? ": the program has no states" : "");
-      session_ = request.session;
-      return post({Order::Kind::Close, known->second});
+  }
+
+  bool post(const Request& request) {
+    board_.clear();
+    verb_ = request.verb;
+    switch (request.verb) {
+      case Verb::Stop:
+        channel_.answer(kOk, "");
+        return post({Order::Kind::Stop, -1}), true;
+      case Verb::List:
+        channel_.answer(kOk, sessions_.list());
+        return false;
+      case Verb::Close:
+      case Verb::Save: {
+        const int known = known_session(request.session);
+        session_ = request.session;
+        return post({request.verb == Verb::Save ? Order::Kind::Save : Order::Kind::Close, known}), true;
+      }
+      case Verb::Stream:
+        if (rank_.executable.generation == nullptr)
+          fail(kWrongInput, "verb 6 (run and stream) is for programs that generate");
+        [[fallthrough]];
+      case Verb::Run:
+        return post_run(request), true;
     }
-    const bool begins = request.session.empty() || known == numbers_.end();
+    return false;
+  }
+
+  int known_session(const std::string& session) const {
+    const std::optional<int> known = sessions_.number_of(session);
+    if (!known)
+      fail(kWrongInput, "there is no session '%s'%s", session.c_str(),
+           rank_.executable.states.empty() ? ": the program has no states" : "");
+    return *known;
+  }
+
+  void post_run(const Request& request) {
+    if (!request.session.empty()) sessions_.check_late(request.session);
+    const bool begins = request.session.empty() || !sessions_.number_of(request.session);
     give_arrays(request, begins);
     const bool is_kept = !request.session.empty() && !rank_.executable.states.empty();
-    post({Order::Kind::Run, is_kept ? number_of(request.session) : -1});
+    post({Order::Kind::Run, is_kept ? sessions_.open(request.session) : -1});
     if (is_kept) session_ = request.session;
-  }
-
-  int number_of(const std::string& session) {
-    if (const auto known = numbers_.find(session); known != numbers_.end()) return known->second;
-    if (free_.empty())
-      fail(kWrongInput, "session '%s': %d sessions are open, the most of this server (--sessions); close one",
-           session.c_str(), most_sessions_);
-    const int number = free_.back();
-    free_.pop_back();
-    return numbers_[session] = number;
-  }
-
-  void forget(const std::string& session) {
-    const auto known = numbers_.find(session);
-    free_.push_back(known->second);
-    numbers_.erase(known);
   }
 
   void give_arrays(const Request& request, bool session_begins) const {
@@ -142,12 +184,12 @@ class Clerk final : public Customer {
   const RankBase& rank_;
   const RequestBoard board_;
   LookOut look_out_;
-  const int most_sessions_;
+  SessionNames sessions_;
   Channel channel_;
-  std::map<std::string, int> numbers_;
-  std::vector<int> free_;
-  std::string session_;  // of the request on the board; empty: none that is kept
-  std::string arrays_;   // of the answer
+  std::string session_;    // of the request on the board; empty: none that is kept
+  Verb verb_ = Verb::Run;  // of it
+  bool is_asked_ = true;   // somebody waits for its answer
+  std::string arrays_;     // of the answer
 };
 
 }  // namespace

@@ -75,6 +75,8 @@ class Server {
   }
 
   void run() {
+    rank_.await_others();  // all have read what states begin as
+    rank_.file_sums.check();
     for (;;) {
       if (customer_ != nullptr) customer_->post_next(board_);
       rank_.await_others();
@@ -82,6 +84,8 @@ class Server {
       if (order.kind == Order::Kind::Stop) return;
       if (order.kind == Order::Kind::Run)
         answer(order.session);
+      else if (order.kind == Order::Kind::Save)
+        save(order.session);
       else
         close(order.session);
     }
@@ -92,6 +96,24 @@ class Server {
     sessions_.close(session);
     rank_.barrier();  // all have read the order
     if (customer_ != nullptr) customer_->finish();
+  }
+
+  /// What a session's states are, and of a generation the tokens that are still to be fed.
+  void save(int number) {
+    const Session& session = sessions_.enter(number);
+    for (const Port* port : distinct_ports(rank_.executable, &Program::inputs))
+      if (is_state_input(rank_.executable, port->name))
+        gather_tensor(
+            rank_, *port, &Program::inputs, [&](const WholeTensor& tensor) { customer_->take(*port, tensor); },
+            &states_);
+    rank_.barrier();  // all have read the order
+    if (customer_ == nullptr) return;
+    if (const std::vector<int64_t>& unfed = session.text.unfed; !unfed.empty()) {
+      const Port& port = generator_->ports().generated;
+      const std::vector<int64_t> shape = {int64_t(unfed.size()), 1};
+      customer_->take(port, {port.name, shape, integers(port.dtype, unfed).data()});
+    }
+    customer_->finish();
   }
 
   void answer(int number) {
@@ -119,12 +141,20 @@ class Server {
   /// One invocation, or as many as a generation takes.
   Generated invoke(Session& session) {
     if (generator_)
-      return generator_->run(session.text, [this] { return !board_.first_complaint(Phase::Run).empty(); });
+      return generator_->run(
+          session.text, [this] { return !board_.first_complaint(Phase::Run).empty(); },
+          [this](const std::vector<int64_t>& tokens) { tell(tokens); });
     rank_.iterate();
     fetch_lengths(rank_);
     states_.advance();
     ++rank_.invocation;
     return {};
+  }
+
+  /// Where the customer has gone, the next invocation of the generation is its last.
+  void tell(const std::vector<int64_t>& tokens) const {
+    if (customer_ == nullptr || customer_->tell(generator_->ports().generated, tokens)) return;
+    snprintf(board_.complaint(Phase::Run, rank_.rank), RankBase::kComplaintBytes, "the client has gone");
   }
 
   /// The arrays on the board go into this rank's buffers.

@@ -20,6 +20,8 @@ struct Customer {
   virtual void post_next(const RequestBoard& board) = 0;
   /// An output of the invocation.
   virtual void take(const Port& port, const WholeTensor& tensor) = 0;
+  /// Tokens of a generation that goes on, one of each row. False: nobody wants the rest.
+  virtual bool tell(const Port&, const std::vector<int64_t>&) { return true; }
   /// The request on the board is done.
   virtual void finish() = 0;
   /// It is wrong. A session whose states it has left half done is over.

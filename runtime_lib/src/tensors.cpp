@@ -65,9 +65,10 @@ PortViews views_of(const Executable& variant, const char* name, int rank) {
 }
 
 /// What a rank holds of a tensor in a file; where it holds no part, only the lengths.
-Part load_from(const PortViews& views, const Port& port, const std::string& file) {
+Part load_from(RankBase& rank, const PortViews& views, const Port& port, const std::string& file) {
   const NpyFile npy(file, port.dtype);
   check_shape(port, npy.shape(), file);
+  rank.file_sums.add(port.name, npy.shape(), {npy.data(), size_t(tensor_bytes(port.dtype, npy.shape()))});
   return part_of(views, port, {port.name, npy.shape(), npy.data()});
 }
 
@@ -100,7 +101,7 @@ VariantInputs::VariantInputs(RankBase& rank, const Executable& variant, const Op
 
 void VariantInputs::load_one(Input& input, int invocation) {
   if (!input.file.empty()) {
-    input.part = load_from(input.views, input.port, input_file(input.file, invocation));
+    input.part = load_from(rank_, input.views, input.port, input_file(input.file, invocation));
     return;
   }
   input.part = {std::vector<char>(size_t(bytes_of(input.views))), lengths_of(input.port, file_shape(input.port))};
@@ -157,10 +158,11 @@ void VariantInputs::upload(const States& states) {
 }
 
 /// What a file says of how a state begins.
-static std::optional<Part> part_of_file(const PortViews& views, const Port& port, const Options& options) {
+static std::optional<Part> part_of_file(RankBase& rank, const PortViews& views, const Port& port,
+                                        const Options& options) {
   const std::string file = first_file_of_state(options, port.name);
   if (file.empty()) return {};
-  return load_from(views, port, file);
+  return load_from(rank, views, port, file);
 }
 
 States::States(RankBase& rank, const Options& options) : rank_(rank) {
@@ -170,7 +172,7 @@ States::States(RankBase& rank, const Options& options) : rank_(rank) {
     StateTensor held{{}, views_of(first, port->name, rank.rank), std::nullopt, {}};
     for (size_t v = 0; v < variant_count(rank.executable); ++v)
       held.ports.push_back(&port_named(variant_of(rank.executable, v), port->name, &Program::inputs));
-    held.from_file = part_of_file(held.views, *port, options);
+    held.from_file = part_of_file(rank, held.views, *port, options);
     states_.push_back(std::move(held));
   }
 }
@@ -284,9 +286,14 @@ constexpr int64_t kStagingData = kPage;
 static_assert(sizeof(StagingArea) <= kStagingData);
 
 /// The shape at run time; of a state, the one that the invocation has left.
-std::vector<int64_t> shape_now(const RankBase& rank, const Port& port) {
+std::vector<int64_t> shape_now(const RankBase& rank, const Port& port, const States* states) {
   std::vector<int64_t> shape = file_shape(port);
   const size_t leading = shape.size() - size_t(port.shape.ndim);
+  if (states != nullptr) {
+    for (const Bound& bound : port.layout.bounds)
+      shape[size_t(bound.dim) + leading] = states->length(port.name, bound.dim);
+    return shape;
+  }
   const bool is_state = is_state_input(*rank.variant, port.name);
   for (const Bound& bound : is_state ? bounds_of_next(*rank.variant, port.name) : port.layout.bounds) {
     const int64_t length = bound.length(rank.lengths.data());
@@ -329,9 +336,9 @@ void place_part(const RankBase& rank, const Delivery& part, const char* name, st
 }
 
 /// Puts this rank's part into the staging memory, or sends it to rank 0's.
-void give_part(RankBase& rank, const Port& mine, std::span<const Port> Program::*ports) {
+void give_part(RankBase& rank, const Port& mine, std::span<const Port> Program::*ports, const States* states) {
   const PortView view(mine, rank.rank);
-  const std::vector<int64_t> shape = shape_now(rank, mine);
+  const std::vector<int64_t> shape = shape_now(rank, mine, states);
   const Range range = range_of(view);
   rank.fetch(range);
   if (rank.world.relay != nullptr && rank.rank != 0)
@@ -346,9 +353,9 @@ void give_part(RankBase& rank, const Port& mine, std::span<const Port> Program::
 int64_t port_bytes(const Port& port) { return tensor_bytes(port.dtype, file_shape(port)); }
 
 void gather_tensor(RankBase& rank, const Port& any, std::span<const Port> Program::*ports,
-                   const std::function<void(const WholeTensor&)>& use) {
+                   const std::function<void(const WholeTensor&)>& use, const States* states) {
   const Port* mine = held_port(*rank.variant, any.name, ports, rank.rank);
-  if (mine != nullptr && writes_part(*rank.variant, *mine, ports, rank.rank)) give_part(rank, *mine, ports);
+  if (mine != nullptr && writes_part(*rank.variant, *mine, ports, rank.rank)) give_part(rank, *mine, ports, states);
   rank.barrier();
   if (rank.rank == 0) {
     if (rank.world.relay != nullptr)
@@ -364,7 +371,7 @@ int64_t staging_bytes(const Executable& executable, const Options& options) {
   if (executable.training != nullptr) bytes = sizeof(double);  // a figure of a step
   if (executable.generation == nullptr && (!options.output_dir.empty() || options.serves))
     for (const Port* port : distinct_ports(executable, &Program::outputs)) bytes = std::max(bytes, port_bytes(*port));
-  if (!options.save_state.empty() || !options.checkpoint.empty())
+  if (!options.save_state.empty() || !options.checkpoint.empty() || options.serves)
     for (const Port* port : distinct_ports(executable, &Program::inputs))
       if (is_state_input(executable, port->name)) bytes = std::max(bytes, port_bytes(*port));
   return bytes == 0 ? 0 : bytes + kStagingData;

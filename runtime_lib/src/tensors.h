@@ -106,9 +106,10 @@ class States {
 /// Bytes that an input or output has at its bounds.
 int64_t port_bytes(const Port& port);
 
-/// All ranks: those that hold a part of the tensor give it, and rank 0 uses the whole.
+/// All ranks: those that hold a part of the tensor give it, and rank 0 uses the whole. A state has the lengths that the
+/// last invocation has left, or those that `states` says.
 void gather_tensor(RankBase& rank, const Port& port, std::span<const Port> Program::*ports,
-                   const std::function<void(const WholeTensor&)>& use);
+                   const std::function<void(const WholeTensor&)>& use, const States* states = nullptr);
 
 /// Bytes of shared memory needed to assemble what the options ask for.
 int64_t staging_bytes(const Executable& executable, const Options& options);

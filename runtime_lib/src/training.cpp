@@ -228,6 +228,7 @@ void Trainer::feed(TrainingData& data, int64_t batch, int64_t number) {
   inputs_.upload(states_);
   if (options_.check_nan) rank_.odd_input = odd_input(rank_);
   rank_.barrier();
+  rank_.file_sums.check();
 }
 
 /// Rank 0 says before it gathers a figure whether the step under way is the last: behind the barriers of that all ranks
@@ -367,6 +368,10 @@ void Trainer::print_summary() const {
 }
 
 int Trainer::run() {
+  data_.add_to(rank_.file_sums);
+  if (evaluation_) evaluation_->add_to(rank_.file_sums);
+  rank_.barrier();
+  rank_.file_sums.check();
   states_.begin();
   std::optional<Log> log;
   if (rank_.rank == 0) log.emplace(options_.log, LogBegin{done_, begins_with_evaluation_}, *rank_.executable.training);

@@ -111,6 +111,12 @@ TrainingData::TrainingData(const Executable& executable, const Options& options,
            list_text(names).c_str());
 }
 
+void TrainingData::add_to(FileSums& sums) const {
+  for (const auto& source : sources_)
+    sums.add(source->port.name, source->header.shape,
+             source->mapping.bytes().substr(size_t(source->header.data_offset)));
+}
+
 int64_t TrainingData::tokens() const {
   for (const auto& source : sources_)
     if (source->is_text) return batch_ * source->sample_elements();

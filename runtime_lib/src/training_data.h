@@ -38,6 +38,8 @@ class TrainingData {
   int64_t tokens() const;
   /// What step `step` (from 0) is fed; overwritten by the next call.
   std::vector<WholeTensor> batch_of(int64_t step);
+  /// Adds the samples to what a rank has read.
+  void add_to(FileSums& sums) const;
 
  private:
   struct Source {

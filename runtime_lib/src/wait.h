@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -21,6 +22,25 @@ inline int64_t now_ns() {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
+
+/// A limit of time for a wait that looks at it at least once a second. Time in which this process does not run, because
+/// somebody has stopped it or the whole job, does not count.
+class Patience {
+ public:
+  explicit Patience(double seconds) : left_(int64_t(seconds * 1e9)), last_(now_ns()) {}
+  /// In ns; none: the time is over.
+  int64_t left() {
+    constexpr int64_t kLongestTurn = 1'000'000'000;
+    const int64_t now = now_ns();
+    left_ -= std::min(now - last_, kLongestTurn);
+    last_ = now;
+    return left_;
+  }
+  bool is_over() { return left() <= 0; }
+
+ private:
+  int64_t left_, last_;
+};
 
 inline void pause_core() {
 #if defined(__x86_64__)

@@ -19,7 +19,7 @@
 namespace weft {
 
 struct World::Header {
-  Word ready, attached;
+  std::atomic<uint64_t> build, socket_node;
   Word end_asked, end_agreed;
   std::atomic<uint64_t> failure;  // rank + 1 in the upper half, exit code in the lower
   alignas(64) Word arrived;
@@ -148,14 +148,14 @@ bool World::wait(int rank, Word& word, uint32_t value, double timeout) const {
   constexpr int64_t kSlice = 50'000'000;   // how soon a failure elsewhere is noticed
   constexpr int64_t kGrace = 200'000'000;  // for who started a rank that is gone, to say what became of it
   int64_t gone_at = INT64_MAX;
-  const int64_t deadline = now_ns() + int64_t(timeout * 1e9);
+  Patience patience(timeout);
   Word& sleepers = ranks_[rank].sleepers;
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   bool reached = false;
   for (;;) {
     const uint32_t seen = word.load(std::memory_order_seq_cst);
     reached = has_reached(seen, value);
-    const int64_t left = deadline - now_ns();
+    const int64_t left = patience.left();
     if (reached || left <= 0 || has_failed() || now_ns() > gone_at) break;
     if (gone_at == INT64_MAX && gone_rank() >= 0) gone_at = now_ns() + kGrace;
     futex_sleep(word, seen, std::min(left, kSlice), Scope::Machine);
@@ -221,8 +221,8 @@ bool World::note_failure(int rank, int code) const {
 
 int World::failure() const { return int(uint32_t(header_->failure.load(std::memory_order_relaxed))); }
 
-Word& World::ready() const { return header_->ready; }
-Word& World::attached() const { return header_->attached; }
+std::atomic<uint64_t>& World::build() const { return header_->build; }
+std::atomic<uint64_t>& World::socket_node() const { return header_->socket_node; }
 Word& World::end_asked() const { return header_->end_asked; }
 Word& World::end_agreed() const { return header_->end_agreed; }
 

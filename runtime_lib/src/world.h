@@ -37,8 +37,10 @@ struct Status {
 struct RankSlot {
   std::atomic<int32_t> pid;
   std::atomic<int64_t> peak_bytes, device_bytes, received_bytes;
-  Word sleepers;  // waiters on words that this rank signals
-  Word arrivals;  // how often it has come to where all ranks wait for each other
+  static constexpr size_t kFileSums = 16;
+  std::atomic<uint64_t> file_sums[kFileSums];  // of the files that it has read
+  Word sleepers;                               // waiters on words that this rank signals
+  Word arrivals;                               // how often it has come to where all ranks wait for each other
   // With --check-nan: what an iteration has left is not finite; when its first infinity came up, 0: none did.
   Word is_lost;
   std::atomic<int64_t> first_nan_ns, first_infinity_ns;
@@ -111,10 +113,11 @@ class World {
   /// A rank whose process is no longer there; -1: none.
   int gone_rank() const;
 
-  /// For ranks that find each other by name: rank 0 has prepared the segment; a rank has mapped it.
-  Word& ready() const;
-  Word& attached() const;
-  /// For a training: some process has been asked to end it; rank 0 has decided that the step under way is the last.
+  /// Of a server: the number of its socket's file as long as it is there; else 0.
+  std::atomic<uint64_t>& socket_node() const;
+  /// Of the process that has started the ranks: ImageFile::build.
+  std::atomic<uint64_t>& build() const;
+  /// Some process has been asked to end a training or a server; rank 0 has decided that the step under way is the last.
   Word& end_asked() const;
   Word& end_agreed() const;
 

@@ -17,79 +17,13 @@
 #include "runtime_lib/src/npy.h"
 #include "runtime_lib/src/report.h"
 #include "runtime_lib/src/tensors.h"
+#include "test/runtime_lib/packed_mlp.h"
 #include "test/runtime_lib/program_run.h"
-#include "weft/contract.h"
-#include "weft/image.h"
-#include "weft/random.h"
 
 using namespace weft;
 using namespace weft::test;
 
 namespace {
-
-void write_file(const std::string& file, const std::string& bytes) {
-  FILE* out = fopen(file.c_str(), "wb");
-  REQUIRE(out != nullptr);
-  fwrite(bytes.data(), 1, bytes.size(), out);
-  fclose(out);
-}
-
-std::string read_file(const std::string& file) {
-  std::string out;
-  FILE* in = fopen(file.c_str(), "rb");
-  if (in == nullptr) return out;
-  char block[65536];
-  for (size_t n; (n = fread(block, 1, sizeof block, in)) > 0;) out.append(block, n);
-  fclose(in);
-  return out;
-}
-
-constexpr int64_t kRows = 8, kWidth = 16, kHidden = 32;
-
-float weight(int which, int64_t i) { return Random{7, uint32_t(which)}.uniform(i) - 0.5f; }
-
-/// The slices of the MLP's weights for `ranks` ranks, one behind the other.
-std::string packed_slices(int ranks) {
-  std::vector<float> w1, w2;
-  for (int64_t i = 0; i < kWidth * kHidden; ++i) w1.push_back(weight(1, i)), w2.push_back(weight(2, i));
-  const int64_t part = kHidden / ranks;
-  std::string out;
-  for (int r = 0; r < ranks; ++r) {
-    const auto add = [&](const Unpacked<float>& from, int64_t n, int64_t k, int64_t align) {
-      std::vector<float> panels(size_t(packed_count(n, k)));
-      pack_panels(from, n, k, panels.data());
-      out.append(reinterpret_cast<const char*>(panels.data()), panels.size() * sizeof(float));
-      out.resize(size_t(round_up(int64_t(out.size()), align)));
-    };
-    add({w1.data() + r * part, 1, kHidden}, part, kWidth, kAlign);
-    add({w2.data() + r * part * kWidth, 1, kWidth}, kWidth, part, kPage);
-  }
-  return out;
-}
-
-std::string bytes_of(const auto& value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
-
-/// What a packer puts behind a program of `before` bytes (0: into a file of weights): see weft/image.h.
-std::string image_of(int ranks, size_t before, const std::string& manifest) {
-  const std::string weights = packed_slices(ranks);
-  std::string checksums;
-  const uint64_t length = weights.size() / size_t(ranks);
-  for (uint64_t r = 0; r < uint64_t(ranks); ++r)
-    checksums += bytes_of(Checksum{r * length, length, crc32c(0, weights.data() + r * length, length)});
-  Footer footer = {};
-  std::copy(std::begin(kImageMagic), std::end(kImageMagic), footer.magic);
-  footer.weights_offset = before;
-  footer.weights_bytes = weights.size();
-  footer.manifest_offset = before + weights.size();
-  footer.manifest_bytes = manifest.size();
-  footer.checksums_offset = footer.manifest_offset + manifest.size();
-  footer.checksums = uint64_t(ranks);
-  const std::string sealed = manifest + checksums + bytes_of(footer).substr(0, offsetof(Footer, crc));
-  footer.crc = crc32c(0, sealed.data(), sealed.size());
-  return weights + manifest + checksums + bytes_of(footer);
-}
-
-std::string packed_weights(int ranks) { return image_of(ranks, 0, ""); }
 
 double mlp_error(const NpyFile& x, const NpyFile& y) {
   const float *in = reinterpret_cast<const float*>(x.data()), *out = reinterpret_cast<const float*>(y.data());
@@ -157,29 +91,45 @@ TEST_CASE("program: a slow link gives the same bits, and what overlaps can be me
     CHECK(run("mlp2", flags + " --overlap " + flag + " " + folder.path).code == 2);
 }
 
-TEST_CASE("program: weights and manifest behind the executable") {
+/// An executable with weights and a manifest in it, as `model` in the folder.
+std::string packed_program(const Folder& folder) {
+  const std::string model = folder / "model", image = folder / "image";
+  write_file(image, image_of(2, R"({"steps": [{"name": "proj", "schedule": "s.yaml:4:3"}]})"));
+  REQUIRE(shell("", "objcopy --add-section .weft=" + image + " --set-section-alignment .weft=4096 $P " + model).code ==
+          0);
+  return model;
+}
+
+TEST_CASE("program: weights and manifest in the executable") {
   const Folder folder;
-  std::string bytes = read_file(programs());
-  bytes.resize(size_t(round_up(int64_t(bytes.size()), kPage)));
-  bytes += image_of(2, bytes.size(), R"({"steps": [{"name": "proj", "schedule": "s.yaml:4:3"}]})");
-  const std::string model = folder / "model --random-inputs 1 ";
-  const auto write_model = [&](const std::string& content) {
-    remove((folder / "model").c_str());
-    write_file(folder / "model", content);
-    REQUIRE(chmod((folder / "model").c_str(), 0755) == 0);
-  };
-  write_model(bytes);
-  CHECK(shell("mlp2", model).code == 0);
-  CHECK(contains(shell("mlp2", model + "--info"), "\"schedule\": \"s.yaml:4:3\""));
-  const Finished stalled = shell("mlp2", model + "--stall 1:proj --timeout 0.3");
+  const std::string model = packed_program(folder), run_it = model + " --random-inputs 1 ";
+  CHECK(shell("mlp2", run_it).code == 0);
+  CHECK(contains(shell("mlp2", run_it + "--info"), "\"schedule\": \"s.yaml:4:3\""));
+  const Finished stalled = shell("mlp2", run_it + "--stall 1:proj --timeout 0.3");
   CHECK(stalled.code == 124);
+  const std::string bytes = read_file(model);
   for (const size_t cut : {size_t{1}, size_t{64}, size_t{5000}}) {
-    write_model(bytes.substr(0, bytes.size() - cut));
-    const Finished done = shell("mlp2", model);
+    write_file(model, bytes.substr(0, bytes.size() - cut));
+    const Finished done = shell("mlp2", run_it);
     CHECK(done.code == 6);
     CHECK_MESSAGE(contains(done, "the executable is damaged: it does not end as it was written, so it was cut"),
                   done.text);
   }
+}
+
+TEST_CASE("program: weights stay where tools for executables rewrite it, or the message says what has gone") {
+  const Folder folder;
+  const std::string model = packed_program(folder), flags = " --random-inputs 1 --output-dir ";
+  REQUIRE(shell("mlp2", model + flags + folder / "whole").code == 0);
+  for (const char* tool : {"strip", "strip -g", "objcopy", "strip --remove-section=.comment"}) {
+    const Finished done = shell("mlp2", std::string(tool) + " " + model + " && " + model + flags + folder / "stripped");
+    CHECK_MESSAGE(done.code == 0, tool << ": " << done.text);
+    CHECK(read_file(folder / "stripped/y.npy") == read_file(folder / "whole/y.npy"));
+  }
+  const Finished bare = shell("mlp2", "objcopy -R .weft " + model + " && " + model + " --random-inputs 1");
+  CHECK(bare.code == 1);
+  CHECK_MESSAGE(contains(bare, "the executable carries no weights (a tool may have removed its section .weft)"),
+                bare.text);
 }
 
 TEST_CASE("program: a byte of the weights that changed is found, and its slice is named") {
@@ -288,6 +238,18 @@ TEST_CASE("program: wrong inputs and wrong use") {
   CHECK_MESSAGE(contains(foreign, "which the program needs: they are another program's"), foreign.text);
 }
 
+TEST_CASE("program: a pipe or a device is no input, and nobody waits for one") {
+  const Folder folder;
+  write_file(folder / "w.bin", packed_weights(1));
+  REQUIRE(shell("", "mkfifo " + folder / "pipe").code == 0);
+  for (const std::string& file : {folder / "pipe", std::string("/dev/zero")}) {
+    const Finished done = run("mlp1", "--weights " + folder / "w.bin" + " --input x=" + file);
+    CHECK(done.code == 1);
+    CHECK_MESSAGE(contains(done, "not a file"), done.text);
+  }
+  CHECK(run("mlp1", "--random-inputs 1 --weights " + folder / "pipe").code == 6);
+}
+
 TEST_CASE("program: what cannot be written whole is not written at all, and what was there stays") {
   const Folder folder;
   write_file(folder / "w.bin", packed_weights(1));
@@ -355,43 +317,6 @@ TEST_CASE("program: a killed rank ends all with exit 6, and is named") {
   CHECK_MESSAGE(contains(done, "rank 1 was killed by signal 9"), done.text);
   CHECK(contains(done, "in proj"));
   CHECK(done.seconds < 10);
-}
-
-TEST_CASE("program: ranks of a launcher say where one of them was killed") {
-  const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
-  const std::string rank = "MASTER_PORT=" + std::to_string(getpid() + 1) + " WORLD_SIZE=2 RANK=";
-  const std::string flags = " $P --random-inputs 1 --timeout 30 --weights " + folder / "w.bin";
-  const Finished done = shell("mlp2", rank + "1" + flags + " --stall 1:proj & victim=$!; " + rank + "0" + flags +
-                                          " & other=$!; sleep 0.6; kill -9 $victim; wait $other");
-  CHECK(done.code == 6);
-  CHECK_MESSAGE(contains(done, "mlp: error: rank 1 ended without a word: it was killed in proj"), done.text);
-  CHECK(done.seconds < 10);
-}
-
-TEST_CASE("program: ranks of a launcher meet in shared memory") {
-  const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
-  const std::string run_it = " $P --random-inputs 1 --iterations 5 --weights " + folder / "w.bin";
-  const std::string job = "MASTER_PORT=" + std::to_string(getpid()) + " WORLD_SIZE=2";
-  const Finished both = shell("mlp2", job + " RANK=1" + run_it + " & " + job + " RANK=0" + run_it + " && wait $!");
-  CHECK_MESSAGE(both.code == 0, both.text);
-  CHECK(contains(both, "mlp: 2 ranks"));
-  CHECK(shell("mlp2", "RANK=0" + run_it).code == 6);
-  CHECK(shell("mlp2", "RANK=0 WORLD_SIZE=3 MASTER_PORT=1" + run_it).code == 6);
-  // The name of Open MPI's job does not depend on what else is set, nor on scripts between mpirun and the ranks.
-  const std::string mpi = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=";
-  const Finished wrapped = shell("mlp2", mpi + "1 MASTER_PORT=5 sh -c '" + run_it + "; exit $?' & " + mpi +
-                                             "0 MASTER_PORT=6" + run_it + " && wait $!");
-  CHECK_MESSAGE(wrapped.code == 0, wrapped.text);
-  const std::string step = "SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=";
-  CHECK(shell("mlp2", step + "1" + run_it).code == 0);  // starts its ranks itself
-  const Finished hint = shell("mlp2", step + "3" + run_it);
-  CHECK(hint.code == 6);
-  CHECK_MESSAGE(contains(hint, "started 3 ranks; the program has 2: start it with srun -n 2"), hint.text);
-  const Finished alone = shell("mlp2", job + " RANK=0" + run_it + " --timeout 0.3");
-  CHECK(alone.code == 124);
-  CHECK(contains(alone, "0 of 1 other ranks came"));
 }
 
 TEST_CASE("program: the trace holds every step of every rank") {

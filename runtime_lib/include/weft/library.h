@@ -46,10 +46,11 @@ class Library {
   class Crew;
   template <class Action>
   int guarded(const Action& action);
+  int lose(int code);
 
   std::unique_ptr<Crew> crew_;
-  std::string error_;
-  int lost_ = 0;  // the code with which the ranks ended
+  std::string error_, lost_text_;
+  int lost_ = 0;  // the code with which the ranks ended, and why
 };
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "cli/json_events.h"
 
@@ -22,6 +23,8 @@ struct GzClose {
 
 /// The text, whether it is compressed or not; nothing where it ends early or cannot be read.
 std::optional<std::string> read_compressed(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_character_file(path, ignored)) return {};  // which may have no end
   const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
   if (!file) return {};
   std::string text;

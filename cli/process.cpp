@@ -67,6 +67,15 @@ bool collect(const Pipe& out, const Pipe& err, Finished& finished, double second
 
 }  // namespace
 
+/// A terminal, /dev/null; nothing of a device that has no end, such as /dev/zero.
+static std::optional<std::string> read_device(std::istream& file) {
+  constexpr size_t kMost = size_t{64} << 20;
+  std::string text(kMost, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(kMost));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return file.eof() ? std::optional(text) : std::nullopt;
+}
+
 std::optional<std::string> read_file(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_fifo(path, error)) {
@@ -76,6 +85,7 @@ std::optional<std::string> read_file(const std::string& path) {
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) return {};
+  if (std::filesystem::is_character_file(path, error)) return read_device(file);
   std::ostringstream text;
   text << file.rdbuf();
   if (file.bad()) return {};

@@ -59,10 +59,17 @@ void RankBase::barrier() const {
 }
 
 void RankBase::await_others() const {
-  constexpr double kForEver = 1e9;
+  constexpr int64_t kBetweenLooks = 1'000'000'000;
+  int64_t looked = now_ns();
+  bool is_held_up = false;
+  const auto is_rank_0_stopped = [&] {
+    if (now_ns() - looked < kBetweenLooks) return is_held_up;
+    looked = now_ns();
+    return is_held_up = is_stopped(world, 0);
+  };
   world.rank(rank).arrivals.fetch_add(1);
   world.set_awaited(rank, 0, Awaited::OtherRanks);
-  world.barrier(kForEver);
+  if (!world.barrier(options.timeout, is_rank_0_stopped)) time_out(nullptr, "rank 0, which takes the requests");
   world.set_awaited(rank, 0, Awaited::Nothing);
 }
 

@@ -96,7 +96,7 @@ struct RankBase {
   virtual int64_t received_bytes() const { return 0; }
   /// The barrier of all ranks.
   void barrier() const;
-  /// The same, however long the others take.
+  /// The same, however long rank 0 has nothing to do; unless its process is stopped for as long as a wait may take.
   void await_others() const;
   /// A stream has come to the end of the iteration: it waits for the others of this rank.
   void end_walk(int stream) const;

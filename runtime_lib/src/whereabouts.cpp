@@ -10,17 +10,25 @@
 
 namespace weft {
 
-namespace {
-
-/// A debugger or a signal may have stopped a rank's process: then it can say nothing for itself.
-bool is_stopped(const World& world, int rank) {
+/// The letter of the process's state: 'T' where a signal has stopped it, 't' where a debugger has.
+static char state_of(const World& world, int rank) {
   const int pid = world.rank(rank).pid.load();
-  if (world.relay != nullptr || pid <= 0) return false;
+  if (world.relay != nullptr || pid <= 0) return '?';
   const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(text("/proc/%d/stat", pid).c_str(), "r"), fclose);
   char line[512] = {};
-  if (file == nullptr || fgets(line, sizeof line, file.get()) == nullptr) return false;
+  if (file == nullptr || fgets(line, sizeof line, file.get()) == nullptr) return '?';
   const char* name_end = strrchr(line, ')');  // "PID (NAME) STATE ..."
-  return name_end != nullptr && (name_end[2] == 'T' || name_end[2] == 't');
+  return name_end == nullptr || strlen(name_end) < 3 ? '?' : name_end[2];
+}
+
+bool is_stopped(const World& world, int rank) { return state_of(world, rank) == 'T'; }
+
+namespace {
+
+/// Then it can say nothing for itself.
+bool is_held(const World& world, int rank) {
+  const char state = state_of(world, rank);
+  return state == 'T' || state == 't';
 }
 
 std::string silence_of(const World& world, int rank) {
@@ -47,7 +55,7 @@ std::vector<int> ranks_in_order(const World& world) {
   std::vector<int> order;
   const auto add = [&](bool stopped, bool waiting) {
     for (int r = 0; r < world.shape.ranks; ++r)
-      if (is_stopped(world, r) == stopped && (stopped || waits_for_nothing(world, r) != waiting)) order.push_back(r);
+      if (is_held(world, r) == stopped && (stopped || waits_for_nothing(world, r) != waiting)) order.push_back(r);
   };
   add(true, false), add(false, false), add(false, true);
   return order;
@@ -65,7 +73,7 @@ std::string whereabouts(const World& world, int rank) {
 
 std::string who_holds_up(const World& world) {
   const int first = ranks_in_order(world).front();
-  if (is_stopped(world, first)) return silence_of(world, first) + " " + whereabouts(world, first);
+  if (is_held(world, first)) return silence_of(world, first) + " " + whereabouts(world, first);
   if (!waits_for_nothing(world, first) || world.shape.ranks == 1) return "";
   return text("rank %d waits for no other, and is still %s", first, whereabouts(world, first).c_str());
 }
@@ -73,7 +81,7 @@ std::string who_holds_up(const World& world) {
 std::string describe_streams(const World& world, const Program& program) {
   std::string out;
   for (const int r : ranks_in_order(world)) {
-    if (is_stopped(world, r)) out += "\n  " + silence_of(world, r);
+    if (is_held(world, r)) out += "\n  " + silence_of(world, r);
     for (int s = 0; s < world.shape.streams; ++s) {
       const std::string status = world.status(r, s);
       if (status.empty()) continue;

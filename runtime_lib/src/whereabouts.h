@@ -11,6 +11,9 @@ namespace weft {
 /// wait for is where those are.
 std::string whereabouts(const World& world, int rank);
 
+/// Whether a signal has stopped the rank's process.
+bool is_stopped(const World& world, int rank);
+
 /// The rank that holds up the others, and where it is: one whose process is stopped, or else one with a stream that
 /// waits for nothing. "" if none is known.
 std::string who_holds_up(const World& world);

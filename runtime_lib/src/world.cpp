@@ -140,7 +140,7 @@ int World::gone_rank() const {
 
 // Spins for a short time, since most waits are short, then sleeps on the word in slices, and between these
 // looks for failures and for ranks whose process is gone.
-bool World::wait(int rank, Word& word, uint32_t value, double timeout) const {
+bool World::wait(int rank, Word& word, uint32_t value, double timeout, const Counts& counts) const {
   for (int spin = 0; spin < spins_; ++spin) {
     if (has_reached(word.load(std::memory_order_acquire), value)) return true;
     relax(spin);
@@ -155,6 +155,7 @@ bool World::wait(int rank, Word& word, uint32_t value, double timeout) const {
   for (;;) {
     const uint32_t seen = word.load(std::memory_order_seq_cst);
     reached = has_reached(seen, value);
+    if (counts && !counts()) patience = Patience(timeout);
     const int64_t left = patience.left();
     if (reached || left <= 0 || has_failed() || now_ns() > gone_at) break;
     if (gone_at == INT64_MAX && gone_rank() >= 0) gone_at = now_ns() + kGrace;
@@ -196,7 +197,7 @@ const Note* World::find_note(int rank, uint64_t key) const {
   return nullptr;
 }
 
-bool World::barrier(double timeout) const {
+bool World::barrier(double timeout, const Counts& counts) const {
   if (shape.ranks == 1) return true;
   if (relay != nullptr) return relay->barrier(timeout);
   const uint32_t generation = header_->generation.load(std::memory_order_acquire);
@@ -205,7 +206,7 @@ bool World::barrier(double timeout) const {
     signal(0, header_->generation, generation + 1);
     return true;
   }
-  return wait(0, header_->generation, generation + 1, timeout);
+  return wait(0, header_->generation, generation + 1, timeout, counts);
 }
 
 bool World::set_failure(int rank, int code, const std::string& text) const {

@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -97,10 +98,12 @@ class World {
 
   /// Stores a word that `rank` signals, and wakes who waits for it.
   void signal(int rank, Word& word, uint32_t value) const;
+  /// Whether time counts while it is waited; asked several times a second.
+  using Counts = std::function<bool()>;
   /// Waits until the word of `rank` has reached `value`. False: the time is over. Throws when another rank has failed.
-  bool wait(int rank, Word& word, uint32_t value, double timeout) const;
+  bool wait(int rank, Word& word, uint32_t value, double timeout, const Counts& counts = {}) const;
   /// A barrier of all ranks, entered by one thread of each. False: the time is over.
-  bool barrier(double timeout) const;
+  bool barrier(double timeout, const Counts& counts = {}) const;
 
   /// Ends all ranks. True for the first failure, which is the one to report; `text` is the message for ranks on
   /// other machines.

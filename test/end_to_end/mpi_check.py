@@ -10,6 +10,8 @@ import pathlib
 import signal
 import time
 
+import numpy as np
+
 import harness
 from mpi_jobs import MPIS, compile_for, plain_environment, run_job, same_files
 
@@ -177,8 +179,26 @@ def check_levels(mpi):
     alike = run_job(mpi.command(2, [*words, "x86-64-v2"]))
     harness.check(f"{mpi.name}/one-level", alike.code == 0, alike.shown())
     mixed = run_job([*mpi.command(1, [*words, "x86-64-v2"]), ":", "-n", "1", *words, "x86-64-v3"])
-    said = "rank 1 runs another program than rank 0, or its kernels for other CPUs (--arch)"
+    said = "rank 1 runs its kernels for other CPUs than rank 0 (--arch)"
     harness.check(f"{mpi.name}/two-levels", mixed.code == 6 and said in mixed.err, mixed.shown())
+    flags = run_job([*mpi.command(1, [*words, "x86-64-v2", "--output-dir", FOLDER / "one"]), ":", "-n", "1", *words, "x86-64-v2"])
+    harness.check(f"{mpi.name}/other-flags", flags.code == 2 and "give all ranks the same --output-dir" in flags.err, flags.shown())
+
+
+def check_inputs(mpi):
+    """Ranks on machines that hold different files under one name."""
+    program = FOLDER / f"{mpi.name}_mlp_tp2"
+    if not program.exists():
+        return
+    _, out, _ = harness.run([program, "--info"])
+    port = json.loads(out)["inputs"][0]
+    values = np.arange(np.prod(port["shape"])).reshape(port["shape"]).astype(np.float32)
+    for name, add in (("here", 0), ("there", 1)):
+        np.save(FOLDER / f"{name}.npy", values + add)
+    words = [[program, "--input", f"{port['name']}={FOLDER / name}.npy", "--timeout", TIMEOUT] for name in ("here", "there")]
+    job = run_job([*mpi.command(1, words[0]), ":", "-n", "1", *words[1]])
+    said = f"rank 1 has read another file for '{port['name']}' than rank 0"
+    harness.check(f"{mpi.name}/other-inputs", job.code == 1 and said in job.err, job.shown())
 
 
 def check_refusals():
@@ -226,6 +246,7 @@ if __name__ == "__main__":
             check_sources(mpi)
         if harness.FULL or mpi is installed[0]:
             check_levels(mpi)
+        check_inputs(mpi)
         check_failures(mpi)
         check_environments(mpi, next((other for other in installed if other is not mpi), None))
     harness.scratch("mpi")  # weights

@@ -32,6 +32,6 @@ int main(int argc, char** argv) { return weft::main(model::$name::kExecutable, a
 //@ end
 //@ if library
 namespace library::$name {
-const weft::Executable& executable() { return model::$name::kExecutable; }
+const weft::Executable& executable() { return ::model::$name::kExecutable; }
 }  // namespace library::$name
 //@ end

@@ -219,12 +219,12 @@ void MpiNetwork::join(const Job& job) {
          rank_, ranks_, library.c_str(), rank, size);
   // A program of another version may send less or more of it: its length goes first.
   const auto own_bytes = uint64_t{sizeof job.agreement};
-  std::vector<uint64_t> bytes(size_t(ranks_));
+  std::vector<uint64_t> bytes(static_cast<size_t>(ranks_));
   check_mpi(MPI_Allgather(&own_bytes, 1, MPI_UINT64_T, bytes.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD), "joining");
   for (int r = 1; r < ranks_; ++r)
     if (bytes[size_t(r)] != bytes[0])
       fail(kEnvironment, "rank %d runs another program than rank 0: one of another version", r);
-  std::vector<Agreement> agreements(size_t(ranks_));
+  std::vector<Agreement> agreements(static_cast<size_t>(ranks_));
   check_mpi(MPI_Allgather(&job.agreement, sizeof(Agreement), MPI_BYTE, agreements.data(), sizeof(Agreement), MPI_BYTE,
                           MPI_COMM_WORLD),
             "joining");

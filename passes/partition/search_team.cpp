@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 #include "passes/partition/first_choices.h"
@@ -217,7 +218,11 @@ SearchResult search_graph(const SearchGraph& graph, const SearchEffort& effort, 
     Searcher(graph, board, effort.seed * 1000 + static_cast<uint64_t>(thread), effort.work).run();
   };
   std::vector<std::thread> others;
-  for (int t = 1; t < effort.threads; ++t) others.emplace_back(run, t);
+  try {
+    for (int t = 1; t < effort.threads; ++t) others.emplace_back(run, t);
+  } catch (const std::system_error&) {
+    // The system has no more threads: those that have begun find what there is, only later.
+  }
   run(0);
   for (std::thread& other : others) other.join();
   return board.result();

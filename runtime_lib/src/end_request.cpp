@@ -58,9 +58,9 @@ EndRequests::~EndRequests() {
   asked.store(nullptr);
 }
 
-std::unique_ptr<EndRequests> hear_end_requests(const Options& options, const World& world, EndRequests::Second second) {
-  if (!options.trains() && !options.serves) return nullptr;
-  return std::make_unique<EndRequests>(world, second, options.serves, options.socket);
+std::unique_ptr<EndRequests> hear_end_requests(const Endable& endable, const World& world, EndRequests::Second second) {
+  if (endable.kind == Endable::Kind::Nothing) return nullptr;
+  return std::make_unique<EndRequests>(world, second, endable.kind == Endable::Kind::Server, endable.socket);
 }
 
 }  // namespace weft

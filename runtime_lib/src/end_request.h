@@ -6,10 +6,16 @@
 #include <span>
 #include <string>
 
-#include "options.h"
 #include "world.h"
 
 namespace weft {
+
+/// What a program does that has something to finish.
+struct Endable {
+  enum class Kind : uint8_t { Nothing, Training, Server };
+  Kind kind = Kind::Nothing;
+  std::string socket = {};  // of a server
+};
 
 /// As long as this stands, SIGTERM asks the ranks that share `world` to end; of a server SIGINT and SIGHUP do too.
 class EndRequests {
@@ -28,8 +34,7 @@ class EndRequests {
   const std::span<const int> signals_;
 };
 
-/// Of a training or a server; nothing else has something to finish.
-std::unique_ptr<EndRequests> hear_end_requests(const Options& options, const World& world,
+std::unique_ptr<EndRequests> hear_end_requests(const Endable& endable, const World& world,
                                                EndRequests::Second second = EndRequests::Second::EndsAtOnce);
 
 }  // namespace weft

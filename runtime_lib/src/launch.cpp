@@ -18,7 +18,6 @@
 #include <cstring>
 #include <memory>
 
-#include "end_request.h"
 #include "wait.h"
 #include "whereabouts.h"
 
@@ -283,7 +282,7 @@ int wait_for_ranks(const Executable& executable, const World& world, std::vector
 
 }  // namespace
 
-int start_ranks(const Executable& executable, const ImageFile& file, const WorldShape& shape, const Options& options,
+int start_ranks(const Executable& executable, const ImageFile& file, const WorldShape& shape, const Endable& endable,
                 char** argv) {
   const int fd = memfd_create("weft", 0);  // inherited
   if (fd < 0 || ftruncate(fd, World::bytes_of(shape)) != 0)
@@ -291,7 +290,7 @@ int start_ranks(const Executable& executable, const ImageFile& file, const World
   World world = attach_world(shape, dup(fd));
   world.build().store(file.build());
   world.manifest = file.manifest();
-  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);  // ranks die with this process
+  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(endable, world);  // ranks die with this process
   std::vector<pid_t> ranks;
   try {
     for (int rank = 0; rank < shape.ranks; ++rank) ranks.push_back(start_rank(rank, fd, argv));

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "end_request.h"
 #include "image_file.h"
-#include "options.h"
 #include "world.h"
 
 namespace weft {
@@ -41,7 +41,7 @@ std::optional<Child> find_parent(const Environment& environment);
 
 /// Starts this program once for each rank, waits for all, and gives the exit code of the first that failed. The
 /// file is theirs.
-int start_ranks(const Executable& executable, const ImageFile& file, const WorldShape& shape, const Options& options,
+int start_ranks(const Executable& executable, const ImageFile& file, const WorldShape& shape, const Endable& endable,
                 char** argv);
 
 }  // namespace weft

@@ -143,13 +143,18 @@ int run_process(const Executable& executable, const Options& options, ImageFile&
   }
 }
 
+Endable endable_of(const Options& options) {
+  if (options.serves) return {Endable::Kind::Server, options.socket};
+  return {options.trains() ? Endable::Kind::Training : Endable::Kind::Nothing};
+}
+
 /// All ranks in this process.
 int run_threads(const Executable& executable, const Options& options, ImageFile& file, const WorldShape& shape) {
   const std::unique_ptr<Target> target = open_target(executable, shape.ranks);
   const Mapping memory = Mapping::zeroed(World::bytes_of(shape));
   World world(shape, memory.data());
   world.manifest = file.manifest();
-  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);
+  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(endable_of(options), world);
   std::vector<std::jthread> ranks;
   try {
     for (int r = 1; r < shape.ranks; ++r)
@@ -196,7 +201,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
   if (options.help) return print_text(help_text(executable.name)), kOk;
   if (const std::optional<Child> child = find_parent(getenv); child.has_value()) {
     World world = attach_world(world_shape(executable, options), child->fd);
-    const auto end_requests = hear_end_requests(options, world, EndRequests::Second::IsNothing);
+    const auto end_requests = hear_end_requests(endable_of(options), world, EndRequests::Second::IsNothing);
     ImageFile file(options.weights, options.check);
     world.manifest = file.manifest();
     if (world.build().load() != file.build())
@@ -219,7 +224,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
       fail(kEnvironment,
            "--root is for ranks that a launcher starts: RANK and WORLD_SIZE, or such variables, are not set");
     open_target(executable, 0);  // so that what is missing is said once, and at once
-    return start_ranks(executable, file, shape, options, argv);
+    return start_ranks(executable, file, shape, endable_of(options), argv);
   }
   check_size(executable, launched);
   open_target(executable, 1);  // what is missing is said before the ranks wait for each other
@@ -229,7 +234,7 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
   if (is_apart(*launched, options)) return run_apart(executable, level.chosen, options, file, shape, *launched);
   World world = meet(shape, *launched, agreement_of(file.build(), level.chosen, shape, options), options.timeout);
   world.manifest = file.manifest();
-  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(options, world);
+  const std::unique_ptr<EndRequests> end_requests = hear_end_requests(endable_of(options), world);
   return run_process(executable, options, file, world, launched->rank);
 }
 

@@ -248,6 +248,32 @@ def check_interrupt():
     (tools / "g++").chmod(0o755)
     for name, number, end in (("interrupt", signal.SIGINT, os.killpg), ("terminate", signal.SIGTERM, os.kill)):
         check_signal(name, number, end, tools)
+    check_killed()
+
+
+def check_killed():
+    """A compiler that was killed leaves its folder; the next one removes it, and no folder of one that runs."""
+    temporary, tools = FOLDER / "of_killed", FOLDER / "slow"
+    temporary.mkdir()
+    environment = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}", TMPDIR=str(temporary))
+    running, killed = [subprocess.Popen([harness.WEFT, "compile", MODEL, "-o", FOLDER / "p"], env=environment,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]
+    for _ in range(2000):
+        if len(sleepers()) >= 2:
+            break
+        time.sleep(0.01)
+    both = len(list(temporary.iterdir()))
+    killed.kill()
+    killed.wait()
+    for path in (temporary / "weft-mine", temporary / "other"):
+        path.mkdir()
+    harness.weft("doctor", env=environment)
+    left = sorted(path.name for path in temporary.iterdir())
+    running.terminate()
+    running.wait()
+    for pid in sleepers():
+        os.kill(int(pid), signal.SIGKILL)
+    harness.check("killed/its folder goes", both == 2 and len(left) == 3 and {"weft-mine", "other"} <= set(left), f"{both}, then {left}")
 
 
 def sleepers():

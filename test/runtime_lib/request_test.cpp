@@ -67,7 +67,7 @@ TEST_CASE("request: one that is cut anywhere, or asks for what there is not, is 
     if (length != without_arrays) CHECK_THROWS_AS(parse_request(1, rest.substr(0, length)), Failure);
   CHECK(parse_request(1, rest.substr(0, without_arrays)).arrays.empty());
   CHECK_THROWS_AS(parse_request(0, rest), Failure);
-  CHECK_THROWS_AS(parse_request(4, rest), Failure);
+  CHECK_THROWS_AS(parse_request(7, rest), Failure);
 }
 
 TEST_CASE("program: a server whose ranks have different inputs and outputs") {

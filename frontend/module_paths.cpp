@@ -113,18 +113,23 @@ Aliases AliasCollector::take() {
 
 }  // namespace
 
-std::vector<std::string> module_paths(std::string_view scopes) {
-  std::vector<std::string> paths;
-  scopes = trim(scopes);
-  if (!scopes.starts_with('[') || !scopes.ends_with(']')) return {};
-  scopes = trim(scopes.substr(1, scopes.size() - 2));
-  while (!scopes.empty()) {
-    if (!read_quoted(scopes, paths.emplace_back())) return {};
-    scopes = trim(scopes);
-    if (scopes.empty()) break;
-    if (scopes[0] != ',') return {};
-    scopes = trim(scopes.substr(1));
+std::optional<std::vector<std::string>> python_strings(std::string_view list) {
+  std::vector<std::string> strings;
+  list = trim(list);
+  if (!list.starts_with('[') || !list.ends_with(']')) return {};
+  list = trim(list.substr(1, list.size() - 2));
+  while (!list.empty()) {
+    if (!read_quoted(list, strings.emplace_back())) return {};
+    list = trim(list);
+    if (list.empty()) break;
+    if (list[0] != ',') return {};
+    list = trim(list.substr(1));
   }
+  return strings;
+}
+
+std::vector<std::string> module_paths(std::string_view scopes) {
+  std::vector<std::string> paths = python_strings(scopes).value_or(std::vector<std::string>{});
   if (!paths.empty()) paths.pop_back();
   std::erase(paths, "");
   return paths;

@@ -149,6 +149,12 @@ struct OnnxFunction {
   std::map<std::string, int64_t> opsets;
 };
 
+/// What an exporter notes of a value: what it was in the program, or what it computed it from in advance.
+struct OnnxMark {
+  std::string kind;  // "PARAMETER", "BUFFER", "CONSTANT_TENSOR", ...; empty: not said
+  std::vector<std::string> folded_from;
+};
+
 /// Everything that was read from one file, and the memory that its tensors point into.
 struct OnnxModel {
   std::string file;  // as the user named it
@@ -159,8 +165,9 @@ struct OnnxModel {
   std::deque<OnnxTensor> parameters;  // initialisers that a training changes: inputs of the graph now
   std::vector<OnnxFunction> functions;
   std::vector<OnnxConfiguration> configurations;
-  std::vector<std::string> lines;  // of a text model
-  std::vector<Loc> call_sites;     // where a schedule calls functions
+  std::map<std::string, OnnxMark> marks;  // by the name of the value
+  std::vector<std::string> lines;         // of a text model
+  std::vector<Loc> call_sites;            // where a schedule calls functions
   /// What the tensors' spans point into.
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory;
 

@@ -7,6 +7,7 @@
 
 #include "frontend/mapped_file.h"
 #include "frontend/module_paths.h"
+#include "frontend/parameter_marks.h"
 #include "frontend/tensor_bytes.h"
 #include "ir/base/output_file.h"
 #include "ir/string_table.h"
@@ -325,6 +326,11 @@ OnnxGraph Converter::graph(const onnx::GraphProto& from) {
   for (const auto& t : from.initializer()) to.initialisers.push_back(tensor(t));
   for (const auto& t : from.sparse_initializer()) to.sparse_initialisers.push_back(t.values().name());
   for (const auto& n : from.node()) to.nodes.push_back(node(n));
+  for (const auto& v : from.value_info())
+    for (const auto& entry : v.metadata_props()) mark_value(model_, v.name(), entry.key(), entry.value());
+  for (const auto& t : from.initializer())
+    for (const auto& entry : t.metadata_props()) mark_value(model_, t.name(), entry.key(), entry.value());
+  for (const auto& entry : from.metadata_props()) mark_by_signature(model_, entry.key(), entry.value());
   return to;
 }
 
@@ -411,6 +417,7 @@ std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags)
   model.ir_version = from.ir_version();
   model.producer = from.producer_name();
   model.opsets = opsets_of(from.opset_import());
+  for (const auto& entry : from.metadata_props()) mark_by_signature(model, entry.key(), entry.value());
   for (const auto& c : from.configuration()) model.configurations.push_back({c.name(), c.num_devices()});
   model.graph = convert.graph(from.graph());
   for (const auto& f : from.functions()) model.functions.push_back(convert.function(f));

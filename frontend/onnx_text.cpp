@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "frontend/onnx_text_parser.h"
+#include "frontend/parameter_marks.h"
 
 namespace weftc {
 
@@ -350,13 +351,13 @@ std::map<std::string, int64_t> OnnxTextParser::opset_list() {
 }
 
 /// ["key": "value", ...], which nothing reads.
-void OnnxTextParser::skip_strings() {
+void OnnxTextParser::metadata() {
   expect("[", "before the entries");
   if (eat("]")) return;
   do {
-    text("a key");
+    const std::string key = text("a key");
     expect(":", "behind the key");
-    text("a value");
+    mark_by_signature(model_, key, text("a value"));
   } while (eat(","));
   expect("]", "behind the entries");
 }
@@ -373,7 +374,7 @@ void OnnxTextParser::header_entry(const std::string& key, std::map<std::string, 
   else if (key == "doc_string")
     text("a text");
   else if (key == "metadata_props")
-    skip_strings();
+    metadata();
   else if (into && key == "overload")
     into->overload = text("an overload");
   else if (!into && key == "ir_version")

@@ -79,7 +79,7 @@ class OnnxTextParser {
   void element(std::vector<double>& reals, std::vector<int64_t>& ints, DType dtype);
   void random(OnnxTensor& tensor, DType dtype);
   void external(OnnxTensor& tensor);
-  void skip_strings();
+  void metadata();
   Loc loc(const TextToken& at) const { return Loc::text(model_.file, at.line, at.column, model_.lines[at.line - 1]); }
 
   OnnxModel& model_;

@@ -1,9 +1,12 @@
 #include "frontend/trained_parameters.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "frontend/parameter_roles.h"
 #include "frontend/sort_nodes.h"
+#include "ir/base/contains.h"
 
 namespace weftc {
 
@@ -57,19 +60,85 @@ Names trained_operands(const OnnxModel& model) {
   return names;
 }
 
+const std::string kParameter = "PARAMETER";
+
+std::string kind_of(const OnnxModel& model, const std::string& name) {
+  const auto mark = model.marks.find(name);
+  return mark == model.marks.end() ? "" : mark->second.kind;
+}
+
+/// Older exporters do not say what they computed initialisers from: then a parameter is nowhere in the file.
+bool lacks_parameters(const OnnxModel& model) {
+  Names present;
+  for (const OnnxTensor& tensor : model.graph.initialisers) present.insert(tensor.name);
+  for (const auto& [name, mark] : model.marks) present.insert(mark.folded_from.begin(), mark.folded_from.end());
+  return std::ranges::any_of(model.marks, [&](const auto& entry) {
+    return entry.second.kind == kParameter && !present.contains(entry.first);
+  });
+}
+
+class ParameterFinder {
+ public:
+  ParameterFinder(OnnxModel& model, ParameterTensors& found)
+      : model_(model), found_(found), is_marked_(has_marks(model)), lacks_(lacks_parameters(model)), roles_(model) {
+    found_.is_guessed = !is_marked_ || lacks_;
+  }
+
+  bool is_marked() const { return is_marked_; }
+
+  bool is_parameter(const OnnxTensor& tensor) {
+    if (!is_marked_) return roles_.is_parameter(tensor);
+    const std::string kind = kind_of(model_, tensor.name);
+    if (!kind.empty()) return kind == kParameter;
+    const std::vector<std::string> sources = parameters_behind(model_, tensor.name);
+    if (sources.empty()) return lacks_ && roles_.is_parameter(tensor);
+    note_computed(tensor, sources);
+    return true;
+  }
+
+ private:
+  /// What follows from one parameter alone, which is nowhere else, is that one with its dims in another order.
+  void note_computed(const OnnxTensor& tensor, const std::vector<std::string>& sources) {
+    const bool is_elsewhere = std::ranges::any_of(model_.graph.initialisers,
+                                                  [&](const OnnxTensor& each) { return contains(sources, each.name); });
+    if (is_elsewhere || model_.marks.at(tensor.name).folded_from.size() > 1)
+      found_.computed.push_back({&tensor, sources});
+  }
+
+  OnnxModel& model_;
+  ParameterTensors& found_;
+  const bool is_marked_, lacks_;
+  ParameterRoles roles_;
+};
+
 }  // namespace
 
-ParameterTensors find_parameters(const OnnxModel& model, const std::string& loss) {
+bool has_marks(const OnnxModel& model) {
+  return std::ranges::any_of(model.marks, [](const auto& entry) { return entry.second.kind == kParameter; });
+}
+
+std::vector<std::string> parameters_behind(const OnnxModel& model, const std::string& name) {
+  const auto mark = model.marks.find(name);
+  if (mark == model.marks.end()) return {};
+  std::vector<std::string> sources;
+  for (const std::string& source : mark->second.folded_from)
+    if (kind_of(model, source) == kParameter) sources.push_back(source);
+  return sources;
+}
+
+ParameterTensors find_parameters(OnnxModel& model, const std::string& loss) {
   const Names trained = sources_of(model, loss, false), of_loss = sources_of(model, loss, true),
               operands = trained_operands(model);
   ParameterTensors found;
+  ParameterFinder finder(model, found);
   for (const OnnxTensor& tensor : model.graph.initialisers) {
     const std::optional<DType> dtype = dtype_of_element_type(tensor.element_type);
-    if (!dtype || !is_float(*dtype) || tensor.dims.empty()) continue;
+    if (!dtype || !is_float(*dtype)) continue;
+    if (tensor.dims.empty() && kind_of(model, tensor.name) != kParameter) continue;
     if (trained.contains(tensor.name))
-      found.trainable.push_back(&tensor);
+      (finder.is_parameter(tensor) ? found.trainable : found.constants).push_back(&tensor);
     else if (!of_loss.contains(tensor.name) && operands.contains(tensor.name))
-      found.apart.push_back(&tensor);
+      if (!finder.is_marked() || finder.is_parameter(tensor)) found.apart.push_back(&tensor);
   }
   return found;
 }

@@ -1,4 +1,7 @@
 // Which initialisers of a model are parameters that a training may change, and which ones its loss never sees.
+//
+// A file of PyTorch's exporter says which ones are parameters (parameter_marks.h); of others, what reads them does
+// (parameter_roles.h).
 #pragma once
 #include <string>
 #include <vector>
@@ -7,12 +10,26 @@
 
 namespace weftc {
 
-/// Initialisers of real numbers with at least a dimension: scalars are numbers of the model's formulas.
-struct ParameterTensors {
-  std::vector<const OnnxTensor*> trainable;  // on the way to the loss
-  std::vector<const OnnxTensor*> apart;      // nodes read them, but the loss depends on none of these
+/// A parameter that the exporter computed from those of the program when it wrote the file.
+struct ComputedParameter {
+  const OnnxTensor* tensor;
+  std::vector<std::string> sources;
 };
 
-ParameterTensors find_parameters(const OnnxModel& model, const std::string& loss);
+/// Initialisers of real numbers. Scalars without a mark are numbers of the model's formulas, and in no list.
+struct ParameterTensors {
+  std::vector<const OnnxTensor*> trainable;  // on the way to the loss
+  std::vector<const OnnxTensor*> constants;  // on the way to the loss as well, but no parameters
+  std::vector<const OnnxTensor*> apart;      // nodes read them, but the loss depends on none of these
+  std::vector<ComputedParameter> computed;   // of the trainable ones; not copies of a single one
+  bool is_guessed = false;                   // the file does not say of all what they are
+};
+
+ParameterTensors find_parameters(OnnxModel& model, const std::string& loss);
+
+/// True if the file says which of its initialisers are parameters.
+bool has_marks(const OnnxModel& model);
+/// The parameters that an initialiser was computed from when the file was written.
+std::vector<std::string> parameters_behind(const OnnxModel& model, const std::string& name);
 
 }  // namespace weftc

@@ -6,16 +6,14 @@
 #include <map>
 #include <unordered_set>
 
+#include "frontend/choose_parameters.h"
 #include "frontend/loss_scaling.h"
 #include "frontend/onnx_text.h"
-#include "frontend/sort_nodes.h"
-#include "frontend/trained_parameters.h"
 #include "frontend/training_calls.h"
 #include "frontend/training_mode.h"
 #include "frontend/training_optimizer.h"
 #include "frontend/training_writer.h"
 #include "ir/base/contains.h"
-#include "ir/name_pattern.h"
 
 namespace weftc {
 
@@ -43,7 +41,8 @@ class TrainingStep {
         scales_loss_(scales_loss),
         diags_(diags),
         functions_(model, diags),
-        step_(model) {}
+        step_(model),
+        choice_(model, request, diags) {}
   std::optional<WrittenStep> run();
 
  private:
@@ -54,10 +53,6 @@ class TrainingStep {
   bool write_metrics();
   bool is_made(const std::string& value, const Loc& loc) const;
   bool choose_parameters();
-  bool all_have_gradients(const std::vector<const OnnxTensor*>& apart);
-  bool matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
-               std::unordered_set<size_t>& used) const;
-  bool check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used);
   bool choose_optimizers();
   std::string rate_of_group(const FunctionCall::Argument& given);
   bool group_attrs();
@@ -80,6 +75,7 @@ class TrainingStep {
   Diags& diags_;
   TrainingFunctions functions_;
   TrainingWriter step_;
+  ParameterChoice choice_;
   std::string loss_, evaluates_;
   std::optional<TrainingOptimizer> optimizer_;
   std::vector<Parameter> parameters_;
@@ -212,71 +208,11 @@ bool TrainingStep::is_made(const std::string& value, const Loc& loc) const {
   return false;
 }
 
-/// True if an entry is about the tensor; `used` notes which ones are about any.
-bool TrainingStep::matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
-                           std::unordered_set<size_t>& used) const {
-  bool is_matched = false;
-  for (size_t i = 0; i < list.size(); ++i) {
-    const bool fits = list[i].ndim ? *list[i].ndim == static_cast<int64_t>(tensor.dims.size())
-                                   : NamePattern(list[i].name).match(tensor.name).has_value();
-    if (fits) used.insert(i), is_matched = true;
-  }
-  return is_matched;
-}
-
-bool TrainingStep::check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used) {
-  std::vector<std::string> names;
-  for (const OnnxTensor* tensor : find_parameters(model_, loss_).trainable) names.push_back(tensor->name);
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (used.contains(i)) continue;
-    if (contains(names, list[i].name)) {
-      diags_.error("train-parameter", list[i].loc, "'{}' is frozen", printable(list[i].name));
-      continue;
-    }
-    const std::string shown = list[i].ndim ? format("{ndim: {}}", *list[i].ndim) : "'" + printable(list[i].name) + "'";
-    diags_.error("train-parameter", list[i].loc, "{} is no initializer of real numbers that the loss depends on{}",
-                 shown, list[i].ndim ? "" : did_you_mean(list[i].name, names));
-  }
-  return used.size() == list.size();
-}
-
-/// Parameters that the loss does not depend on would silently stay as they are: whoever wants that says so.
-bool TrainingStep::all_have_gradients(const std::vector<const OnnxTensor*>& apart) {
-  if (apart.empty() || !request_.parameters.empty()) return true;
-  constexpr size_t kShown = 10;
-  std::vector<std::string> names;
-  for (const OnnxTensor* tensor : apart)
-    if (names.size() < kShown) names.push_back("'" + printable(tensor->name) + "'");
-  const std::string more = apart.size() > kShown ? format(" and {} more", apart.size() - kShown) : "";
-  diags_.error("train-apart", request_.loss_loc,
-               "the loss '{}' does not depend on {}{}, which would get no gradient: name {} in 'frozen'",
-               printable(loss_), join(names, ", "), more, apart.size() == 1 ? "it" : "them");
-  return false;
-}
-
 bool TrainingStep::choose_parameters() {
-  std::unordered_set<size_t> chosen, frozen;
-  ParameterTensors found = find_parameters(model_, loss_);
-  for (const OnnxTensor* tensor : found.trainable) {
-    const bool is_asked_for = request_.parameters.empty() || matches(request_.parameters, *tensor, chosen);
-    const bool is_frozen = matches(request_.frozen, *tensor, frozen);
-    if (is_asked_for && !is_frozen) parameters_.push_back({tensor});
-  }
-  std::erase_if(found.apart, [&](const OnnxTensor* tensor) { return matches(request_.frozen, *tensor, frozen); });
-  if (!check_used(request_.parameters, chosen) || !check_used(request_.frozen, frozen)) return false;
-  if (!all_have_gradients(found.apart)) return false;
-  if (parameters_.empty())
-    diags_.error("train-no-parameters", request_.loc,
-                 "'{}' depends on no initializer that could be trained: real numbers with at least a dimension, which "
-                 "are not frozen",
-                 printable(loss_));
-  for (const Parameter& parameter : parameters_) {
-    const DType dtype = *dtype_of_element_type(parameter.tensor->element_type);
-    if (dtype == DType::F32 || dtype == DType::F64) continue;
-    diags_.error("train-dtype-unsupported", request_.loc, "parameter '{}' is {}: only f32 and f64 are trained",
-                 printable(parameter.tensor->name), dtype_name(dtype));
-  }
-  return diags_.ok();
+  const auto chosen = choice_.choose(loss_);
+  if (!chosen) return false;
+  for (const OnnxTensor* tensor : *chosen) parameters_.push_back({tensor});
+  return true;
 }
 
 /// Functions of one optimizer differ in which parameters they are for, and in what they keep of them.
@@ -323,14 +259,15 @@ bool TrainingStep::group_attrs() {
   for (const ParameterGroup& group : request_.groups) {
     std::unordered_set<size_t> used;
     for (Parameter& parameter : parameters_) {
-      if (!matches(group.match, *parameter.tensor, used) || !grouped.insert(&parameter).second) continue;
+      if (!ParameterChoice::matches(group.match, *parameter.tensor, used) || !grouped.insert(&parameter).second)
+        continue;
       for (const FunctionCall::Argument& given : group.arguments)
         if (ok && given.name == "rate")
           ok = !(parameter.rate = rate_of_group(given)).empty();
         else if (ok)
           ok = functions_.set_argument(*parameter.optimizer, given, parameter.attrs);
     }
-    ok &= check_used(group.match, used);
+    ok &= choice_.check_used(group.match, used);
   }
   return ok && std::ranges::all_of(parameters_, [&](const Parameter& parameter) {
            return functions_.has_required(*parameter.optimizer, parameter.attrs, request_.optimizer);
@@ -500,6 +437,7 @@ void TrainingStep::set_outputs(const Training& training) {
 
 std::optional<WrittenStep> TrainingStep::run() {
   if (!functions_.take_known()) return {};
+  choice_.tie_copies(step_);
   if (!carry_statistics() || !declare_inputs() || !write_loss() || !write_metrics()) return {};
   optimizer_ = TrainingOptimizer::find(functions_, request_.optimizer, diags_);
   if (!optimizer_ || !choose_parameters() || !choose_optimizers() || !group_attrs()) return {};

@@ -20,6 +20,12 @@ OnnxAttr attr_of_text(const std::string& name, const std::string& text) {
   return attr;
 }
 
+OnnxAttr attr_of_ints(const std::string& name, std::vector<int64_t> ints) {
+  OnnxAttr attr;
+  attr.name = name, attr.kind = OnnxAttr::Kind::Ints, attr.ints = std::move(ints);
+  return attr;
+}
+
 OnnxAttr attr_of_texts(const std::string& name, std::vector<std::string> texts) {
   OnnxAttr attr;
   attr.name = name, attr.kind = OnnxAttr::Kind::Texts, attr.texts = std::move(texts);

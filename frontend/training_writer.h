@@ -16,6 +16,7 @@ struct TrainedState {
 
 OnnxAttr attr_of_int(const std::string& name, int64_t integer);
 OnnxAttr attr_of_text(const std::string& name, const std::string& text);
+OnnxAttr attr_of_ints(const std::string& name, std::vector<int64_t> ints);
 OnnxAttr attr_of_texts(const std::string& name, std::vector<std::string> texts);
 
 class TrainingWriter {

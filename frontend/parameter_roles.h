@@ -1,0 +1,27 @@
+// Which initialisers of a file without the exporter's marks (parameter_marks.h) are parameters: by what reads them.
+//
+//   weights of products, convolutions, recurrent layers and embeddings; scales and biases of norms     parameters
+//   y * v, y + v, Concat(v, y) with a vector v of a module's name; y + t with a table t of positions   parameters
+//   masks, tables of sines, one factor for all, what the exporter named (val_7, onnx::Add_7)           constants
+#pragma once
+#include <memory>
+
+#include "frontend/onnx_model.h"
+
+namespace weftc {
+
+/// True for names that exporters invent: of what they computed in advance, not of a module's parameter or buffer.
+bool is_exporters_name(const std::string& name);
+
+class ParameterRoles {
+ public:
+  explicit ParameterRoles(OnnxModel& model);
+  ~ParameterRoles();
+  bool is_parameter(const OnnxTensor& tensor);
+
+ private:
+  class Judge;
+  std::unique_ptr<Judge> judge_;
+};
+
+}  // namespace weftc

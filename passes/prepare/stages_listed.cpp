@@ -1,22 +1,60 @@
 // What the stages of a schedule list: which ops their names mean.
+#include <set>
 #include <utility>
 
+#include "ir/base/contains.h"
 #include "passes/prepare/stages.h"
 #include "passes/select.h"
 
 namespace weftc {
 
+namespace {
+
+/// An input or an initialiser. What was computed in advance is a constant, too, but comes from nodes.
+bool is_value(const Op& op) { return (op.kind == OpKind::Input || op.kind == OpKind::Constant) && op.origins.empty(); }
+
+/// The innermost module of a node, or the node's own name.
+std::string module_of(const std::string& node, const Aliases& aliases) {
+  std::string found = node;
+  size_t longest = 0;
+  for (const auto& [alias, names] : aliases)
+    if (alias.size() > longest && contains(names, node)) found = alias, longest = alias.size();
+  return found;
+}
+
+/// The nodes that read the results of an op, by their modules where the exporter says these.
+template <class IsOfModel>
+void add_readers(const Module& module, OpId id, const Aliases& aliases, const IsOfModel& is_of_model,
+                 std::set<std::string>& readers) {
+  constexpr size_t kShown = 6;
+  for (const ValueId v : module.graph.op(id).outputs)
+    for (const Use& use : module.graph.value(v).uses) {
+      if (!use.op || readers.size() >= kShown) continue;
+      for (const OriginId origin : module.graph.op(use.op).origins)
+        if (is_of_model(module.origins[origin.index]))
+          readers.insert("'" + printable(module_of(module.origins[origin.index].name, aliases)) + "'");
+    }
+}
+
+}  // namespace
+
 /// Resolves the selectors of one stage. A derivative follows its node, whatever a pattern meets.
 void Stages::assign_listed(int number) {
   const SelectableNames names(module_, graph_, schedule_.aliases);
   for (const Selector& selector : schedule_.pipeline->stages[static_cast<size_t>(number)].nodes) {
-    bool is_any = false, is_any_of_model = false;
+    bool is_any = false, is_any_of_model = false, is_any_node = false;
+    std::set<std::string> readers;
+    const auto of_model = [&](const Origin& origin) { return is_of_model(origin); };
     for (const Bindings& bindings : names.bindings({selector}))
       for (const std::string& name : names.matches(selector, bindings))
         for (const OpId id : names.select_ops({selector.kind, name, selector.loc}, {})) {
           is_any = true;
           if (!is_listed_by(name, graph_.op(id))) continue;
           is_any_of_model = true;
+          if (is_value(graph_.op(id)))
+            add_readers(module_, id, schedule_.aliases, of_model, readers);
+          else
+            is_any_node = true;
           if (phase(id) != Phase::Forward) continue;
           const int before = std::exchange(stage(id), number);
           if (before >= 0 && before != number) contests_.push_back({id, before, selector.loc});
@@ -28,6 +66,11 @@ void Stages::assign_listed(int number) {
                    "'{}' names no node of the model: what a training adds runs where its operands are, without being "
                    "listed",
                    printable(shown_selector(selector)));
+    else if (!is_any_node)
+      diags_.error("stage-values", selector.loc,
+                   "'{}' names values and no node of the model, and stages are made of nodes{}",
+                   printable(shown_selector(selector)),
+                   readers.empty() ? "" : ": those that read them are " + join({readers.begin(), readers.end()}, ", "));
   }
 }
 

@@ -87,7 +87,7 @@ void TrainingData::open(const Port& port, const Samples& given_by) {
     fail(kWrongInput, "'%s' has %ld samples a step, '%s' has %ld", port.name, long(wanted[0]),
          sources_.front()->port.name, long(batch_));
   samples_ = samples, batch_ = wanted[0];
-  if (samples < batch_)
+  if (samples < (given_by.are_all_taken ? 1 : batch_))
     fail(kWrongInput, "%s has %ld sample%s, a step takes %ld", file.c_str(), long(samples), samples == 1 ? "" : "s",
          long(batch_));
   source.batch.resize(size_t(port_bytes(port)));
@@ -123,15 +123,33 @@ int64_t TrainingData::tokens() const {
   return 0;
 }
 
-std::vector<WholeTensor> TrainingData::batch_of(int64_t step) {
-  const int64_t epoch = step / steps_per_epoch(), first = step % steps_per_epoch() * batch_;
+/// A batch whose row i is the sample that `sample_of` says.
+template <class SampleOf>
+std::vector<WholeTensor> TrainingData::filled(const SampleOf& sample_of) {
   std::vector<WholeTensor> tensors;
   for (const auto& source : sources_) {
-    for (int64_t i = 0; i < batch_; ++i)
-      source->read(shuffles_ ? shuffled(first + i, samples_, seed_, epoch) : first + i, i);
+    for (int64_t i = 0; i < batch_; ++i) source->read(sample_of(i), i);
     tensors.push_back({source->port.name, file_shape(source->port), source->batch.data()});
   }
   return tensors;
+}
+
+std::vector<WholeTensor> TrainingData::batch_of(int64_t step) {
+  const int64_t epoch = step / steps_per_epoch(), first = step % steps_per_epoch() * batch_;
+  return filled([&](int64_t i) { return shuffles_ ? shuffled(first + i, samples_, seed_, epoch) : first + i; });
+}
+
+std::vector<Stretch> TrainingData::stretches() const {
+  std::vector<Stretch> made;
+  for (int64_t first = 0, count = batch_; first < samples_; first += count) {
+    while (first + count > samples_ || batch_ % count != 0) --count;
+    made.push_back({first, count});
+  }
+  return made;
+}
+
+std::vector<WholeTensor> TrainingData::batch_of(const Stretch& stretch) {
+  return filled([&](int64_t i) { return stretch.first + i % stretch.count; });
 }
 
 }  // namespace weft

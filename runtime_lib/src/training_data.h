@@ -22,12 +22,18 @@ struct Samples {
   const std::map<std::string, std::string>& files;
   bool shuffles = false;
   uint64_t seed = 0;
+  bool are_all_taken = false;  // those too that fill no batch
+};
+
+/// Samples that fill a batch, each of them equally often: a mean over the batch is the mean over them.
+struct Stretch {
+  int64_t first = 0, count = 0;
 };
 
 class TrainingData {
  public:
   /// Opens the files; inputs without one are those of --input. Throws Failure (wrong input) where one is missing or
-  /// fits no input, where they have different numbers of samples, or fewer than a batch.
+  /// fits no input, where they have different numbers of samples, or too few.
   TrainingData(const Executable& executable, const Options& options, const Samples& samples);
 
   /// Batches of an epoch; samples that fill no batch are left out.
@@ -40,6 +46,10 @@ class TrainingData {
   std::vector<WholeTensor> batch_of(int64_t step);
   /// Adds the samples to what a rank has read.
   void add_to(FileSums& sums) const;
+  /// All samples, in order: whole batches, then the largest parts of one that divide it.
+  std::vector<Stretch> stretches() const;
+  /// A batch of these samples alone; overwritten by the next call.
+  std::vector<WholeTensor> batch_of(const Stretch& stretch);
 
  private:
   struct Source {
@@ -56,6 +66,8 @@ class TrainingData {
     void read(int64_t sample, int64_t to);
   };
   void open(const Port& port, const Samples& samples);
+  template <class SampleOf>
+  std::vector<WholeTensor> filled(const SampleOf& sample_of);
 
   std::vector<std::unique_ptr<Source>> sources_;
   int64_t samples_ = -1, batch_ = 0;

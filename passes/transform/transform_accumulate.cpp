@@ -39,10 +39,18 @@ class MicroBatchOps {
 
   /// The ops typed in micro-batches; with a refusal where they cannot be.
   ChunkTypes find() {
+    ChunkTypes typing = find_ops();
+    if (!typing.refusal.empty() && sum_) blame_sum(typing);
+    return typing;
+  }
+
+ private:
+  ChunkTypes find_ops() {
     ChunkTypes typing = type();
     while (!typing.refusal.empty() && typing.refused) {
       if (!keep_counts_in_front(typing) && !keep_constant_in_front(typing)) {
         reasons_.emplace(typing.refused, typing.refusal);
+        note_sum(typing);
         if (!reads_sums(typing) && needs_whole_.empty()) needs_whole_ = typing.refusal, whole_ = typing.refused;
         keep_behind(typing.refused);
       }
@@ -61,7 +69,6 @@ class MicroBatchOps {
     return typing;
   }
 
- private:
   /// True for what an optimizer does, and for blocks of a pipeline that run behind the micro-batches: with sums over
   /// all of them. That need not be found op by op.
   bool updates(OpId id) const {
@@ -121,6 +128,37 @@ class MicroBatchOps {
     const std::vector<ValueId>& operands = graph_.op(typing.refused).inputs;
     return std::any_of(operands.begin(), operands.end(),
                        [&](ValueId v) { return v && state_of(typing, v) == Kind::P; });
+  }
+
+  bool is_of(Phase phase, OpId id) const {
+    return std::ranges::any_of(graph_.op(id).origins,
+                               [&](OriginId o) { return module_.origins[o.index].phase == phase; });
+  }
+
+  /// The sum over the batch that a partial sum comes from.
+  ValueId sum_behind(const ChunkTypes& typing, ValueId v) const {
+    const std::vector<ValueId>& operands = graph_.producer_op(v).inputs;
+    const auto next = std::ranges::find_if(
+        operands, [&](ValueId operand) { return operand && state_of(typing, operand) == Kind::P; });
+    return next == operands.end() ? v : sum_behind(typing, *next);
+  }
+
+  /// A derivative in each sample by which a sum of the forward pass is multiplied: the loss is not linear in that sum.
+  void note_sum(const ChunkTypes& typing) {
+    if (sum_ || !is_of(Phase::Backward, typing.refused)) return;
+    for (const ValueId v : graph_.op(typing.refused).inputs) {
+      if (!v || state_of(typing, v) != Kind::P) continue;
+      const ValueId sum = sum_behind(typing, v);
+      if (is_of(Phase::Forward, graph_.producer(sum))) sum_ = sum;
+    }
+  }
+
+  void blame_sum(ChunkTypes& typing) const {
+    typing.refused = graph_.producer(sum_);
+    typing.refusal = format(
+        "'{}' is a mean or sum over the batch that the loss is not linear in, as in a product of "
+        "two such means, so that it is no sum over micro-batches",
+        graph_.value(sum_).name);
   }
 
   /// Sums over the micro-batches that the refused op reads are made of all of the batch, if no parameter takes part:
@@ -216,6 +254,7 @@ class MicroBatchOps {
   std::map<OpId, std::string> reasons_;  // why an op cannot run in micro-batches
   std::string needs_whole_;              // the first of them that is not about a sum
   OpId whole_;                           // what that is about
+  ValueId sum_;                          // a sum over the batch in which the loss is not linear
 };
 
 /// The batch of a training: the first dimension that most inputs have, of several the first input's.

@@ -365,14 +365,15 @@ class Emitter {
                          s.max_new, shortest(s.temperature), s.top_k, shortest(s.top_p), s.seed);
   }
 
-  static std::string training_row(const Training& t) {
+  std::string training_row(const Training& t) const {
     const std::string norm = t.norm.empty() ? "" : ", .norm = " + string_literal(t.norm);
     const std::string figures = t.figures.empty() ? "" : ", .figures = kFigures";
     const std::string updates = t.updates.empty() ? "" : ", .updates = kUpdates";
     const std::string evaluates = t.evaluates.empty() ? "" : ", .evaluates = " + string_literal(t.evaluates);
+    const std::string seed = plan_.seed == 0 ? "" : ", .random_seed = " + std::to_string(static_cast<uint32_t>(plan_.seed));
     return format("{.loss = {}, .rate = {}, .optimizer = {}", string_literal(t.loss), string_literal(t.rate),
                   string_literal(t.optimizer)) +
-           norm + figures + updates + evaluates + "}";
+           norm + figures + updates + evaluates + seed + "}";
   }
 
   std::string executable_rows() const {

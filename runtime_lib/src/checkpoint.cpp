@@ -13,8 +13,11 @@
 #include <iterator>
 #include <set>
 
+#include "checkpoint_folder.h"
 #include "checks.h"
+#include "checksum.h"
 #include "manifest.h"
+#include "npy.h"
 #include "output_file.h"
 #include "tensors.h"
 
@@ -22,7 +25,7 @@ namespace weft {
 
 namespace {
 
-constexpr const char *kState = "state.json", *kLatest = "latest";
+constexpr const char* kLatest = "latest";
 
 std::string folder_of_step(int64_t step) { return text("step-%06ld", long(step)); }
 
@@ -46,24 +49,6 @@ void rename_folder(const std::string& from, const std::string& to) {
   std::filesystem::remove_all(to, ignored);  // of a run that was started again from an earlier step
   if (rename(from.c_str(), to.c_str()) != 0)
     fail(kEnvironment, "cannot rename %s to %s: %s", from.c_str(), to.c_str(), strerror(errno));
-}
-
-/// True for what write_checkpoint calls a step's folder.
-bool is_step(const std::string& name) {
-  const std::string digits = name.starts_with("step-") ? name.substr(5) : "";
-  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
-}
-
-/// The newest `keep` stay, by the time at which they were written: steps of an earlier run may have larger numbers.
-void remove_old(const std::string& folder, int keep) {
-  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> found;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (const auto state = entry.path() / kState; is_step(entry.path().filename()) && std::filesystem::exists(state))
-      found.emplace_back(std::filesystem::last_write_time(state), entry.path());
-  std::sort(found.begin(), found.end());
-  for (size_t i = 0; keep > 0 && i + size_t(keep) < found.size(); ++i)
-    std::filesystem::remove_all(found[i].second, ignored);
 }
 
 /// A folder that is filled on rank 0; what was written takes no room on a full disk any more, unless it was renamed.
@@ -117,7 +102,47 @@ void check_optimizer(const std::string& json, const char* wanted, const std::str
        json.substr(begin, end - begin).c_str(), found.c_str());
 }
 
+uint32_t checksum_of_file(const std::string& path) {
+  const FileMapping file(path);
+  return crc32c(0, file.bytes().data(), file.bytes().size());
+}
+
+constexpr std::string_view kSumOfState = ", \"checksum\": ";
+
+/// `begin`, without its brace at the end, with the checksums of the folder's files and of this text.
+void write_state(const std::string& folder, const std::string& begin) {
+  std::string sums;
+  std::set<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.insert(entry.path());
+  for (const auto& file : files)
+    sums += (sums.empty() ? "" : ", ") + json_string(file.filename().string()) + text(": %u", checksum_of_file(file));
+  const std::string json = begin + ", \"checksums\": {" + sums + "}";
+  write_text(folder + "/" + kStateFile,
+             json + std::string(kSumOfState) + text("%u}\n", crc32c(0, json.data(), json.size())));
+}
+
+[[noreturn]] void fail_of_bytes(const std::string& file) {
+  fail(kWrongInput, "%s: its bytes are not those that were written, by their checksum: the checkpoint is damaged",
+       file.c_str());
+}
+
 }  // namespace
+
+void check_sums(const std::string& folder) {
+  const std::string path = folder + "/" + kStateFile, json = read_text(path);
+  const size_t end = json.rfind(kSumOfState), sums = json.find("\"checksums\": ");
+  if (end == std::string::npos && sums == std::string::npos) return;
+  if (end == std::string::npos || sums == std::string::npos ||
+      json.substr(end + kSumOfState.size()) != text("%u}\n", crc32c(0, json.data(), end)))
+    fail_of_bytes(path);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = json_string(entry.path().filename().string()) + ": ";
+    const size_t at = json.find(name, sums);
+    if (at == std::string::npos) continue;
+    if (strtoul(json.c_str() + at + name.size(), nullptr, 10) != checksum_of_file(entry.path()))
+      fail_of_bytes(entry.path());
+  }
+}
 
 void write_checkpoint(RankBase& rank, const Options& options, const Progress& progress) {
   const std::string name = folder_of_step(progress.step), place = options.checkpoint + "/" + name,
@@ -125,19 +150,20 @@ void write_checkpoint(RankBase& rank, const Options& options, const Progress& pr
   const PartFolder removed(rank, part);
   write_states(rank, options, part, States::Finite::Demanded);
   if (rank.rank == 0) {
-    write_text(
-        part + "/" + kState,
+    write_state(
+        part,
         text("{\"step\": %ld, \"batch\": %ld, \"shuffles\": %d, \"seed\": %llu, \"program\": \"%s\", \"ranks\": %d, "
-             "\"optimizer\": %s, \"evaluation_is_due\": %d}\n",
+             "\"optimizer\": %s, \"evaluation_is_due\": %d, \"random_seed\": %ld",
              long(progress.step), long(progress.batch), int(progress.shuffles),
              static_cast<unsigned long long>(progress.seed), rank.executable.name, rank.executable.world,
-             json_string(rank.executable.training->optimizer).c_str(), int(progress.evaluation_is_due)));
+             json_string(rank.executable.training->optimizer).c_str(), int(progress.evaluation_is_due),
+             long(rank.executable.training->random_seed)));
     for (const auto& entry : std::filesystem::directory_iterator(part)) sync_to_disk(entry.path());
     sync_to_disk(part);
     rename_folder(part, place);
     write_text(options.checkpoint + "/" + kLatest, name + "\n");
     sync_to_disk(options.checkpoint);
-    remove_old(options.checkpoint, options.keep);
+    remove_old_checkpoints(options.checkpoint, options.keep);
   }
   rank.barrier();
 }
@@ -151,9 +177,10 @@ std::string checkpoint_folder(const std::string& given) {
 }
 
 Progress read_checkpoint(const Executable& executable, const std::string& folder) {
-  const std::string path = folder + "/" + kState;
+  const std::string path = folder + "/" + kStateFile;
   if (access(path.c_str(), F_OK) != 0)
-    fail(kWrongInput, "--resume %s: no checkpoint, which has a file %s: %s", folder.c_str(), kState, strerror(errno));
+    fail(kWrongInput, "--resume %s: no checkpoint, which has a file %s: %s", folder.c_str(), kStateFile,
+         strerror(errno));
   std::set<std::string> wanted, found;
   for (const std::string& name : state_names(executable)) wanted.insert(file_name(name) + ".npy");
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -169,8 +196,14 @@ Progress read_checkpoint(const Executable& executable, const std::string& folder
   const std::string json = read_text(path);
   check_optimizer(json, executable.training->optimizer, folder);
   if (number_of(json, "step", path) > uint64_t{1} << 40) fail(kWrongInput, "%s: 'step' is too large", path.c_str());
-  return {int64_t(number_of(json, "step", path)), number_of(json, "shuffles", path) != 0, number_of(json, "seed", path),
-          int64_t(number_of(json, "batch", path)), json.find("\"evaluation_is_due\": 1") != std::string::npos};
+  std::optional<int64_t> seed;
+  if (json.find("\"random_seed\": ") != std::string::npos) seed = int64_t(number_of(json, "random_seed", path));
+  return {int64_t(number_of(json, "step", path)),
+          number_of(json, "shuffles", path) != 0,
+          number_of(json, "seed", path),
+          int64_t(number_of(json, "batch", path)),
+          seed,
+          json.find("\"evaluation_is_due\": 1") != std::string::npos};
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // Checkpoints of a training: DIR/step-000500 holds each state as one whole .npy file, whatever ranks held it, and
 // state.json; DIR/latest names the last one. A checkpoint is there as a whole or not at all.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "options.h"
@@ -8,13 +9,17 @@
 
 namespace weft {
 
+/// The file that a folder has when it is a complete checkpoint.
+inline constexpr const char* kStateFile = "state.json";
+
 /// Where a training goes on.
 struct Progress {
   int64_t step = 0;  // steps that are done
   bool shuffles = false;
   uint64_t seed = 0;
-  int64_t batch = 0;               // samples that a step takes
-  bool evaluation_is_due = false;  // behind that step, which a run that was asked to end has left out
+  int64_t batch = 0;                        // samples that a step takes
+  std::optional<int64_t> random_seed = {};  // of what the model draws; checkpoints of older programs do not say it
+  bool evaluation_is_due = false;           // behind that step, which a run that was asked to end has left out
 };
 
 /// All ranks together: writes the states and where the training stands, and removes older checkpoints beyond
@@ -26,5 +31,7 @@ std::string checkpoint_folder(const std::string& given);
 /// What its state.json says. Throws Failure (wrong input) where the folder is no complete checkpoint, or one of other
 /// states than the program's.
 Progress read_checkpoint(const Executable& executable, const std::string& folder);
+/// Throws Failure (wrong input) where a file has other bytes than were written. Older checkpoints have no checksums.
+void check_sums(const std::string& folder);
 
 }  // namespace weft

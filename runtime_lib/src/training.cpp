@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "checkpoint.h"
+#include "checkpoint_folder.h"
 #include "checks.h"
 #include "finite_check.h"
 #include "inputs.h"
@@ -126,7 +127,7 @@ std::string duration_text(double seconds) {
   return text("%d h %02d min", int(seconds) / 3600, int(seconds) / 60 % 60);
 }
 
-Samples samples_of_evaluation(const Options& options) { return {"--eval-data", options.eval_data}; }
+Samples samples_of_evaluation(const Options& options) { return {"--eval-data", options.eval_data, false, 0, true}; }
 
 Samples samples_of_training(const Options& options) {
   return {"--data", options.data, options.shuffles, options.shuffle_seed};
@@ -151,6 +152,7 @@ class Trainer {
     for (const char* name : training.figures) others_.push_back(output(name));
     for (const char* name : training.updates) updates_.push_back(output(name));
     if (!options.eval_data.empty()) evaluation_.emplace(rank.executable, options, samples_of_evaluation(options));
+    if (rank.rank == 0 && !options.checkpoint.empty()) folder_.emplace(options.checkpoint);
     if (!options.resume.empty()) resume();
     last_ = options.steps > 0 ? options.steps : int64_t{std::max(1, options.epochs)} * data_.steps_per_epoch();
     begins_with_evaluation_ = evaluation_ && (done_ >= last_ || (begins_with_evaluation_ && is_evaluated(done_)));
@@ -162,7 +164,7 @@ class Trainer {
  private:
   void resume();
   StepFigures step(int64_t number);
-  void feed(TrainingData& data, int64_t batch, int64_t number);
+  void feed(const std::vector<WholeTensor>& batch, int64_t number);
   std::optional<StepFigures> means_of_evaluation(int64_t step);
   bool evaluate(int64_t step, std::optional<Log>& log);
   void take_steps(std::optional<Log>& log);
@@ -173,6 +175,7 @@ class Trainer {
   double output(const Port* port);
   void report(const StepFigures& figures, Log& log);
   void print_progress(const StepFigures& figures, double per_second) const;
+  void print_what_is_left_out() const;
   bool is_evaluated(int64_t step) const {
     return evaluation_ && (step == last_ || (options_.eval_every > 0 && step % options_.eval_every == 0));
   }
@@ -186,6 +189,7 @@ class Trainer {
   std::vector<const Port*> others_, updates_;
   TrainingData data_;
   std::optional<TrainingData> evaluation_;
+  std::optional<CheckpointFolder> folder_;  // on rank 0
   Inputs inputs_;
   States states_;
   int64_t done_ = 0, last_ = 0;
@@ -208,6 +212,12 @@ void Trainer::resume() {
   if (progress.batch != data_.batch())
     fail(kWrongInput, "--resume %s: its steps took %ld samples each, and this program's take %ld: it would repeat some",
          options_.resume.c_str(), long(progress.batch), long(data_.batch()));
+  const int64_t seed = rank_.executable.training->random_seed;
+  if (rank_.rank == 0 && progress.random_seed.value_or(seed) != seed)
+    fprintf(stderr,
+            "%s: warning: --resume %s: its model drew with the seed %ld, and this program's draws with %ld: it goes on "
+            "otherwise than that run would have\n",
+            rank_.executable.name, options_.resume.c_str(), long(*progress.random_seed), long(seed));
   first_ = done_ = progress.step, begins_with_evaluation_ = progress.evaluation_is_due;
 }
 
@@ -220,9 +230,9 @@ double Trainer::output(const Port* port) {
 }
 
 /// The inputs of an iteration: a batch, and what is the same in all.
-void Trainer::feed(TrainingData& data, int64_t batch, int64_t number) {
+void Trainer::feed(const std::vector<WholeTensor>& batch, int64_t number) {
   inputs_.load(int(std::min<int64_t>(number, INT32_MAX)));
-  for (const WholeTensor& tensor : data.batch_of(batch)) inputs_.give(tensor);
+  for (const WholeTensor& tensor : batch) inputs_.give(tensor);
   const char flag = rank_.evaluates ? 1 : 0;
   if (const char* name = rank_.executable.training->evaluates) inputs_.give({name, {}, &flag});
   inputs_.upload(states_);
@@ -237,19 +247,22 @@ void Trainer::decide_end() {
   if (rank_.rank == 0 && rank_.world.end_asked().load() != 0) rank_.world.end_agreed().store(1);
 }
 
-/// Means over the batches of the evaluation's data, if it comes to its end; nothing else changes.
+/// Means over the samples of the evaluation's data, if it comes to its end; nothing else changes.
 std::optional<StepFigures> Trainer::means_of_evaluation(int64_t step) {
-  const int64_t begin = now_ns(), batches = evaluation_->steps_per_epoch();
+  const int64_t begin = now_ns();
   StepFigures means;
   means.step = step, means.others.resize(others_.size());
   rank_.evaluates = true;
   rank_.invocation = uint32_t(step);  // what the model draws is the same after a resumption
-  for (int64_t batch = 0; batch < batches && !is_ending(); ++batch) {
-    feed(*evaluation_, batch, batch);
+  int64_t number = 0;
+  for (const Stretch& stretch : evaluation_->stretches()) {
+    if (is_ending()) break;
+    feed(evaluation_->batch_of(stretch), number++);
     rank_.iterate();
     decide_end();
-    means.loss += output(loss_) / double(batches);
-    for (size_t f = 0; f < others_.size(); ++f) means.others[f] += output(others_[f]) / double(batches);
+    const double share = double(stretch.count) / double(evaluation_->samples());
+    means.loss += output(loss_) * share;
+    for (size_t f = 0; f < others_.size(); ++f) means.others[f] += output(others_[f]) * share;
   }
   rank_.evaluates = false;
   means.ms = double(now_ns() - begin) / 1e6;
@@ -259,7 +272,7 @@ std::optional<StepFigures> Trainer::means_of_evaluation(int64_t step) {
 StepFigures Trainer::step(int64_t number) {
   const int64_t begin = now_ns();
   rank_.invocation = uint32_t(number);
-  feed(data_, number, number);
+  feed(data_.batch_of(number), number);
   rank_.iterate();
   if (options_.check_nan) check_results(rank_);
   fetch_lengths(rank_);
@@ -289,6 +302,15 @@ void Trainer::print_progress(const StepFigures& s, double per_second) const {
           is_terminal && !is_last ? "" : "\n");
 }
 
+/// Samples that fill no batch, where a run comes to the end of an epoch.
+void Trainer::print_what_is_left_out() const {
+  const int64_t left = data_.samples() % data_.batch();
+  if (left == 0 || last_ < data_.steps_per_epoch()) return;
+  fprintf(stderr, "%s: %ld of %ld samples fill no batch of %ld, and each epoch leaves out as many: %s\n",
+          rank_.executable.name, long(left), long(data_.samples()), long(data_.batch()),
+          options_.shuffles ? "others each time" : "always the last, for want of --shuffle");
+}
+
 /// Rank 0 says how it goes.
 void Trainer::report(const StepFigures& figures, Log& log) {
   ms_.push_back(figures.ms);
@@ -312,7 +334,7 @@ bool Trainer::evaluate(int64_t step, std::optional<Log>& log) {
   if (!figures) return false;
   if (!log) return true;
   evaluated_ = figures;
-  const int64_t samples = evaluation_->steps_per_epoch() * evaluation_->batch();
+  const int64_t samples = evaluation_->samples();
   log->write_evaluation(*figures, samples);
   std::string others;
   for (size_t f = 0; f < others_.size(); ++f) others += text("  %s %.5g", others_[f]->name, figures->others[f]);
@@ -373,8 +395,10 @@ int Trainer::run() {
   rank_.barrier();
   rank_.file_sums.check();
   states_.begin();
+  if (folder_) tidy_checkpoints(options_.checkpoint, options_.keep, options_.load_state);
   std::optional<Log> log;
   if (rank_.rank == 0) log.emplace(options_.log, LogBegin{done_, begins_with_evaluation_}, *rank_.executable.training);
+  if (log) print_what_is_left_out();
   take_steps(log);
   if (is_ending() && (done_ < last_ || leaves_evaluation_)) return end_early();
   if (log) print_summary();
@@ -403,7 +427,9 @@ void check_training(const Executable& executable, const Options& options) {
     fail(kUsage, "--resume and --load-state both say how states begin: give one of them");
   TrainingData data(executable, options, samples_of_training(options));
   if (!options.eval_data.empty()) TrainingData(executable, options, samples_of_evaluation(options));
-  if (!options.resume.empty()) read_checkpoint(executable, checkpoint_folder(options.resume));
+  if (options.resume.empty()) return;
+  read_checkpoint(executable, checkpoint_folder(options.resume));
+  check_sums(checkpoint_folder(options.resume));
 }
 
 int run_training(RankBase& rank, const Options& options) {

@@ -5,7 +5,9 @@ schedules by default, all in `full`."""
 import collections
 import json
 import re
+import subprocess
 import sys
+import time
 
 import harness
 import numpy as np
@@ -188,7 +190,7 @@ def forward(folder, x, labels):
 
 def check_evaluated_mode(folder, program, place):
     """Behind the last step of a run: normalized by what the statistics were then, with nothing dropped."""
-    x, labels = np.load(folder / "x.npy")[:96], np.load(folder / "labels.npy")[:96]
+    x, labels = np.load(folder / "x.npy"), np.load(folder / "labels.npy")
     data = ["--eval-data", f"x={folder / 'x.npy'}", "--eval-data", f"labels={folder / 'labels.npy'}"]
     status, _, err = train(folder, program, "--steps", 12, "--shuffle", "--resume", place, "--log", folder / "normed_eval.jsonl", *data)
     if not harness.check("mode/evaluates", status == 0, f"exit {status}: {err[-300:]}"):
@@ -216,8 +218,8 @@ def check_evaluation(folder, name, split, more, wanted):
     error = np.abs(np.array([line["loss"] for line in steps]) / wanted - 1).max()
     harness.check(f"{name}/losses of a training without it", error < 2e-5, error)
     harness.check(f"{name}/a metric that is the loss", all(abs(line["entropy"] - line["loss"]) < 1e-6 for line in steps))
-    x, labels = np.load(folder / "x.npy")[:96], np.load(folder / "labels.npy")[:96]
-    harness.check(f"{name}/evaluates twice", [(line["step"], line["eval_samples"]) for line in means] == [(20, 96), (40, 96)], means)
+    x, labels = np.load(folder / "x.npy"), np.load(folder / "labels.npy")
+    harness.check(f"{name}/evaluates twice", [(line["step"], line["eval_samples"]) for line in means] == [(20, len(x)), (40, len(x))], means)
     for line in means:
         loss, accuracy = forward(run / f"step-{line['step']:06}", x, labels)
         harness.check(f"{name}/figures behind step {line['step']}",
@@ -392,6 +394,50 @@ def check_export(folder):
     harness.check("export/no checkpoint", status == 1 and "state.json" in err, f"exit {status}: {err[-200:]}")
 
 
+def check_damaged(folder, program, model):
+    """A bit of a checkpoint that is another one than was written is found, whoever reads it."""
+    run = folder / "damaged_run"
+    for file in ("w1.npy", "w1.m.npy", "state.json"):
+        train(folder, program, "--steps", 2, "--checkpoint", run)
+        place = run / "step-000002" / file
+        content = bytearray(place.read_bytes())
+        content[len(content) // 2] ^= 1
+        place.write_bytes(content)
+        status, _, err = train(folder, program, "--steps", 3, "--resume", run)
+        harness.check(f"damaged/{file} is not gone on from", status == 1 and file in err and "damaged" in err, f"exit {status}: {err[-300:]}")
+        status, _, err = harness.weft("export", model, run, "-o", folder / "no.onnx")
+        harness.check(f"damaged/{file} is not exported", status == 1 and file in err and "export-damaged" in err, f"exit {status}: {err[-300:]}")
+
+
+def check_two_runs(folder, program):
+    """One run at a time writes to a folder; one that was killed holds it no longer."""
+    run = folder / "locked_run"
+    data = ["--data", f"x={folder / 'x.npy'}", "--data", f"labels={folder / 'labels.npy'}", "--checkpoint", run]
+    first = subprocess.Popen([program, *data, "--steps", "100000000"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    for _ in range(200):
+        time.sleep(0.05)
+        if run.exists():
+            break
+    time.sleep(0.2)
+    status, _, err = harness.run([program, *data, "--steps", "1"])
+    harness.check("two runs/the second is refused", status == 6 and "another run writes its checkpoints there" in err, f"exit {status}: {err[-300:]}")
+    first.kill()
+    first.wait()
+    status, _, err = harness.run([program, *data, "--steps", "1"])
+    harness.check("two runs/a killed one holds no lock", status == 0, f"exit {status}: {err[-300:]}")
+
+
+def check_seed(folder, model):
+    """Going on with other draws is said."""
+    programs = [build(folder, f"seed{seed}", f"seed: {seed}\n", model) for seed in (1, 2)]
+    if not all(programs):
+        return
+    train(folder, programs[0], "--steps", 1, "--checkpoint", folder / "seed_run")
+    for program, is_said in zip(programs, (False, True), strict=True):
+        status, _, err = train(folder, program, "--steps", 2, "--resume", folder / "seed_run")
+        harness.check(f"seed/{program.name}", status == 0 and ("drew with the seed 1" in err) == is_said, f"exit {status}: {err[-300:]}")
+
+
 def check_refusals(folder, program):
     cases = {
         "few samples": (1, "has 7 samples, a step takes 8", {"x": "few.npy", "labels": "few_labels.npy"}, []),
@@ -401,8 +447,6 @@ def check_refusals(folder, program):
         "steps and epochs": (2, "give one of them", {}, ["--steps", "1", "--epochs", "1"]),
         "every without a checkpoint": (2, "--checkpoint DIR, which is missing", {}, ["--every", "2"]),
         "evaluations without samples": (2, "--eval-data NAME=FILE.npy, which is missing", {}, ["--eval-every", "2"]),
-        "an evaluation of few samples": (1, "has 7 samples, a step takes 8", {}, [
-            "--eval-data", f"x={folder / 'few.npy'}", "--eval-data", f"labels={folder / 'few_labels.npy'}"]),
         "serve": (2, "either answers requests or trains", {}, ["--serve"]),
         "outputs": (2, "are in its --log", {}, ["--output-dir", folder]),
         "iterations": (2, "a training has --steps", {}, ["--iterations", "3"]),
@@ -457,4 +501,7 @@ if __name__ == "__main__":
         check_infinite(FOLDER)
         check_samples(FOLDER)
         check_recompute(FOLDER)
+        check_damaged(FOLDER, PROGRAM, FOLDER / "inside" / "net.onnx")
+        check_two_runs(FOLDER, PROGRAM)
+        check_seed(FOLDER, NORMED)
         check_refusals(FOLDER, PROGRAM)

@@ -193,6 +193,7 @@ struct Training {
   std::span<const char* const> figures = {};  // others that are asked for
   std::span<const char* const> updates = {};  // others that an evaluation has not
   const char* evaluates = nullptr;            // an input: whether the invocation is an evaluation
+  int64_t random_seed = 0;                    // of what the model draws
 };
 
 class Rank;

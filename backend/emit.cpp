@@ -370,7 +370,8 @@ class Emitter {
     const std::string figures = t.figures.empty() ? "" : ", .figures = kFigures";
     const std::string updates = t.updates.empty() ? "" : ", .updates = kUpdates";
     const std::string evaluates = t.evaluates.empty() ? "" : ", .evaluates = " + string_literal(t.evaluates);
-    const std::string seed = plan_.seed == 0 ? "" : ", .random_seed = " + std::to_string(static_cast<uint32_t>(plan_.seed));
+    const std::string seed =
+        plan_.seed == 0 ? "" : ", .random_seed = " + std::to_string(static_cast<uint32_t>(plan_.seed));
     return format("{.loss = {}, .rate = {}, .optimizer = {}", string_literal(t.loss), string_literal(t.rate),
                   string_literal(t.optimizer)) +
            norm + figures + updates + evaluates + seed + "}";

@@ -63,21 +63,30 @@ size_t wide_dims(const OnnxTensor& tensor) {
   return static_cast<size_t>(std::ranges::count_if(tensor.dims, [](int64_t dim) { return dim > 1; }));
 }
 
-/// Rows of a table of sines and cosines of the multiples 0, 1, 2, ... of an angle, an angle for each column:
-/// cos 2a = 2 (cos a)^2 - 1, and (sin 2a)^2 = 4 (sin a)^2 (1 - (sin a)^2).
+/// Rows of a table of A cos(k a + b) for k = 0, 1, 2, ..., with an angle a for each column: each row is 2 cos a times
+/// the one before, less the one before that.
 bool is_of_waves(const Tensor& table, int64_t rows, int64_t columns) {
-  constexpr double kNear = 1e-3;
-  if (rows < 3) return false;
+  constexpr double kNear = 1e-3, kNothing = 1e-6;
+  if (rows < 4) return false;
   bool varies = false;
   for (int64_t c = 0; c < columns; ++c) {
-    const double zeroth = table.at(c), first = table.at(columns + c), second = table.at(2 * columns + c);
-    const double square = first * first;
-    const bool is_cosine = std::abs(zeroth - 1) < kNear && std::abs(second - (2 * square - 1)) < kNear;
-    const bool is_sine = std::abs(zeroth) < kNear && std::abs(second * second - 4 * square * (1 - square)) < kNear;
-    if (!is_cosine && !is_sine) return false;
-    varies |= std::abs(first - zeroth) > kNear;
+    const auto at = [&](int64_t row) { return table.at(row * columns + c); };
+    varies |= std::abs(at(1) - at(0)) > kNothing;
+    if (std::abs(at(1)) < kNothing) continue;
+    const double twice = (at(2) + at(0)) / at(1);
+    if (std::abs(twice) > 2 + kNear) return false;
+    for (int64_t row = 3; row < std::min<int64_t>(rows, 8); ++row)
+      if (std::abs(at(row) - (twice * at(row - 1) - at(row - 2))) > kNear) return false;
   }
   return varies;
+}
+
+/// True if the first row is one number, as cosines and sines of position 0 are, or if there are two numbers at most.
+bool is_uniform(const Tensor& table, int64_t rows, int64_t columns) {
+  std::set<double> first, all;
+  for (int64_t c = 0; c < columns && first.size() < 2; ++c) first.insert(table.at(c));
+  for (int64_t i = 0; i < rows * columns && all.size() < 3; ++i) all.insert(table.at(i));
+  return first.size() < 2 || all.size() < 3;
 }
 
 /// What is added to scores to leave some out: infinities, or numbers that stand for them.
@@ -117,14 +126,15 @@ class ParameterRoles::Judge {
   bool is_of_constants(const OnnxNode& node) const;
   bool reaches(const OnnxTensor& tensor, const std::string& value, bool is_computed);
   bool is_read_as_parameter(const OnnxTensor& tensor, const Reader& reader, bool is_computed);
-  bool is_factor(const OnnxTensor& tensor, const Reader& reader, bool is_computed) const;
+  bool is_factor(const OnnxTensor& tensor, const Reader& reader, bool is_computed);
   bool is_summand(const OnnxTensor& tensor, const Reader& reader);
   bool is_of_positions(const Reader& reader) const;
   bool is_from_whole_numbers(const std::string& value, int depth) const;
   bool leads_to_wave(const std::string& value, int depth) const;
   bool is_of_layer(const Reader& reader) const;
   std::optional<Tensor> elements_of(const OnnxTensor& tensor);
-  bool is_table_of_waves(const OnnxTensor& tensor);
+  using Looks = bool (*)(const Tensor& table, int64_t rows, int64_t columns);
+  bool is_table_of_waves(const OnnxTensor& tensor, Looks or_looks = is_of_waves);
 
   Diags unread_;  // the importer reports tensors that cannot be read
   TensorBytes bytes_;
@@ -181,13 +191,11 @@ bool ParameterRoles::Judge::is_read_as_parameter(const OnnxTensor& tensor, const
   return false;
 }
 
-/// A vector scales channels. Tables are turned by (rotary positions), but for what is computed from a parameter, such
-/// as -exp(A) of a state space.
-bool ParameterRoles::Judge::is_factor(const OnnxTensor& tensor, const Reader& reader, bool is_computed) const {
-  if (wide_dims(tensor) == 0) return false;
-  if (wide_dims(tensor) > 1) return is_computed && is_named_;
-  if (is_of_positions(reader)) return false;
-  return is_named_ || is_of_layer(reader);
+/// A vector scales channels. A table scales each element, but for tables that turn (rotary positions) and masks.
+bool ParameterRoles::Judge::is_factor(const OnnxTensor& tensor, const Reader& reader, bool is_computed) {
+  if (wide_dims(tensor) == 0 || is_of_positions(reader)) return false;
+  if (wide_dims(tensor) == 1) return is_named_ || is_of_layer(reader);
+  return is_named_ && (is_computed || !is_table_of_waves(tensor, is_uniform));
 }
 
 /// A bias, or a table of positions.
@@ -264,11 +272,12 @@ std::optional<Tensor> ParameterRoles::Judge::elements_of(const OnnxTensor& tenso
 }
 
 /// Positions along its first dim that is longer than 1.
-bool ParameterRoles::Judge::is_table_of_waves(const OnnxTensor& tensor) {
+bool ParameterRoles::Judge::is_table_of_waves(const OnnxTensor& tensor, Looks or_looks) {
   const auto rows = std::ranges::find_if(tensor.dims, [](int64_t dim) { return dim > 1; });
   if (rows == tensor.dims.end() || wide_dims(tensor) < 2) return false;
   const std::optional<Tensor> elements = elements_of(tensor);
-  return elements && is_of_waves(*elements, *rows, elements->size() / *rows);
+  const int64_t columns = elements ? elements->size() / *rows : 0;
+  return elements && (is_of_waves(*elements, *rows, columns) || or_looks(*elements, *rows, columns));
 }
 
 bool is_exporters_name(const std::string& name) {

@@ -1,7 +1,7 @@
 // Which initialisers of a file without the exporter's marks (parameter_marks.h) are parameters: by what reads them.
 //
 //   weights of products, convolutions, recurrent layers and embeddings; scales and biases of norms     parameters
-//   y * v, y + v, Concat(v, y) with a vector v of a module's name; y + t with a table t of positions   parameters
+//   y * v, y + v, Concat(v, y) with a vector or table v of a module's name                             parameters
 //   masks, tables of sines, one factor for all, what the exporter named (val_7, onnx::Add_7)           constants
 #pragma once
 #include <memory>

@@ -21,6 +21,7 @@ class TrainReader {
   void clip(const YamlNode& node);
   void average(const YamlNode& node);
   void mode(const YamlNode& node);
+  void read_statistics();
   void recompute(const YamlNode& node);
   FunctionCall call(const YamlNode& node, const std::string& what);
   std::optional<FunctionCall::Argument> argument(const YamlNode& key, const YamlNode& value);
@@ -29,6 +30,7 @@ class TrainReader {
 
   YamlValues& values_;
   TrainRequest request_;
+  const YamlNode* statistics_ = nullptr;
 };
 
 void TrainReader::refuse_empty(const YamlNode& list, const std::string& what) {
@@ -159,6 +161,17 @@ void TrainReader::mode(const YamlNode& node) {
   if (chosen) request_.mode = *chosen == 0 ? TrainMode::Train : TrainMode::Eval;
 }
 
+/// `batch`, `micro-batch`.
+void TrainReader::read_statistics() {
+  if (!statistics_ || values_.choice(*statistics_, "statistics", {"batch", "micro-batch"}) != 1) return;
+  if (request_.accumulate < 2 || request_.mode == TrainMode::Eval)
+    values_.diags().error(
+        "train-statistics", statistics_->loc,
+        "'statistics: micro-batch' is about trainings that 'accumulate' over micro-batches, not those "
+        "with 'mode: eval'");
+  request_.mode = TrainMode::TrainByMicroBatch;
+}
+
 /// `none`, `all`, `{keep: ["h.{l}.res"]}`, `{limit: 12GiB}`.
 void TrainReader::recompute(const YamlNode& node) {
   RecomputeRequest request;
@@ -207,7 +220,9 @@ TrainRequest TrainReader::read(const YamlNode& node) {
                 {"average", [&](const YamlNode& n) { average(n); }},
                 {"metrics", [&](const YamlNode& n) { metrics(n); }},
                 {"accumulate", accumulate},
+                {"statistics", [&](const YamlNode& n) { statistics_ = &n; }},
                 {"recompute", [&](const YamlNode& n) { recompute(n); }}});
+  read_statistics();  // whatever the order of the keys
   return request_;
 }
 

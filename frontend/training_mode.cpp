@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "frontend/micro_batch_statistics.h"
+
 namespace weftc {
 
 namespace {
@@ -22,7 +24,7 @@ class TrainingForm {
   void declare_evaluates();
   void note_readers(const OnnxNode& node, const Loc& loc);
   void check_readers() const;
-  void change_normalization(OnnxNode& node, const Loc& loc);
+  std::vector<OnnxNode> change_normalization(OnnxNode& node, const Loc& loc);
   void carry(OnnxNode& node, size_t operand, const Loc& loc);
   std::string original(std::string name) const;
   void warn_of_export() const;
@@ -103,14 +105,17 @@ void TrainingForm::carry(OnnxNode& node, size_t operand, const Loc& loc) {
                  printable(name));
 }
 
-void TrainingForm::change_normalization(OnnxNode& node, const Loc& loc) {
-  if (node.inputs.size() != 5) return;  // the importer reports it
+/// Gives the nodes that stand for it where its statistics are those of each micro-batch.
+std::vector<OnnxNode> TrainingForm::change_normalization(OnnxNode& node, const Loc& loc) {
+  if (node.inputs.size() != 5) return {};  // the importer reports it
   if (!has_training_form(node) && !inferring_) inferring_ = loc;
   set_training_form(node);
   node.inputs.emplace_back(kEvaluates);
   has_choice_ = true;
   node.outputs.resize(3);  // opsets up to 13 declare two more, which say nothing new
   for (const size_t operand : {3, 4}) carry(node, operand, loc);
+  if (request_.mode != TrainMode::TrainByMicroBatch) return {};
+  return normalize_micro_batches(node, request_.accumulate, kEvaluates);
 }
 
 void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
@@ -130,8 +135,10 @@ void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
       diags_.error("train-statistics-subgraph-unsupported", loc,
                    "the running statistics of a BatchNormalization in a subgraph cannot follow the batches yet; "
                    "'mode: eval' leaves them as they are");
-    else
-      change_normalization(node, loc);
+    else if (std::vector<OnnxNode> parts = change_normalization(changed.back(), loc); !parts.empty()) {
+      changed.pop_back();
+      std::ranges::move(parts, std::back_inserter(changed));
+    }
   }
   nodes = std::move(changed);
 }

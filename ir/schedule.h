@@ -196,8 +196,9 @@ struct MetricRequest {
   FunctionCall call;
   Loc loc;
 };
-/// Whether the nodes whose forms for training and for inference differ get the one for training or stay as they are.
-enum class TrainMode : uint8_t { Train, Eval };
+/// Whether the nodes whose forms for training and for inference differ get the one for training, by statistics of the
+/// whole batch or of each micro-batch, or stay as they are.
+enum class TrainMode : uint8_t { Train, Eval, TrainByMicroBatch };
 /// `recompute:` of `train:`: which values of the forward pass are kept for the backward pass.
 struct RecomputeRequest {
   std::vector<Selector> keep;  // none: the fewest bytes from which nothing costly has to be computed again

@@ -32,8 +32,10 @@ class MicroBatchOps {
         count_(count),
         of_states_(values_of(module, [&](ValueId input) { return is_state(module, input); })),
         of_batch_(values_of(module, [&](ValueId input) { return seeds_.contains(input); })) {
+    std::set<OpId> late;
     for (OpId id : graph_.order()) {
-      if (updates(id)) outside_.insert(id);
+      if (is_late(id, late)) late.insert(id);
+      if (updates(id, late)) outside_.insert(id);
     }
   }
 
@@ -69,12 +71,22 @@ class MicroBatchOps {
     return typing;
   }
 
+  /// True for derivatives and for all that is computed from them.
+  bool is_late(OpId id, const std::set<OpId>& late) const {
+    const std::vector<ValueId>& operands = graph_.op(id).inputs;
+    const bool is_derivative = is_of(Phase::Backward, id) && !is_of(Phase::Forward, id);
+    return is_derivative ||
+           std::ranges::any_of(operands, [&](ValueId v) { return v && late.contains(graph_.producer(v)); });
+  }
+
   /// True for what an optimizer does, and for blocks of a pipeline that run behind the micro-batches: with sums over
-  /// all of them. That need not be found op by op.
-  bool updates(OpId id) const {
+  /// all of them. That need not be found op by op. Running statistics are sums of what each micro-batch has.
+  bool updates(OpId id, const std::set<OpId>& late) const {
     const Op& op = graph_.op(id);
+    const bool is_statistic =
+        !late.contains(id) && std::ranges::any_of(op.inputs, [&](ValueId v) { return v && of_batch_.contains(v); });
     if (op.block && module_.pipeline->blocks[static_cast<size_t>(*op.block)].turn == Turn::Behind) return true;
-    return is_of_update(module_, op);
+    return !is_statistic && is_of_update(module_, op);
   }
 
   bool is_inside(OpId id) const { return inside_.contains(id); }

@@ -97,7 +97,8 @@ static std::string nodes_text(const Module& module, const Op& op) {
   for (const OriginId id : op.origins) {
     const Origin& origin = module.origins[id.index];
     nodes.push_back(format("{} '{}'", origin.op_type, printable(origin.name)));
-    if (origin.op_type == "BatchNormalization") nodes.back() += ", whose statistics are of all of the batch";
+    if (origin.op_type == "BatchNormalization")
+      nodes.back() += ", whose statistics are of all of the batch; 'accumulate' takes 'statistics: micro-batch'";
   }
   return nodes.empty() ? "" : " (of " + join(nodes, ", ") + ")";
 }

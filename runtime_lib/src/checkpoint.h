@@ -9,9 +9,6 @@
 
 namespace weft {
 
-/// The file that a folder has when it is a complete checkpoint.
-inline constexpr const char* kStateFile = "state.json";
-
 /// Where a training goes on.
 struct Progress {
   int64_t step = 0;  // steps that are done

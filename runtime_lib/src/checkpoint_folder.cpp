@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "checkpoint.h"
 #include "checks.h"
 
 namespace weft {
@@ -85,7 +84,7 @@ void remove_old_checkpoints(const std::string& folder, int keep) {
   for (size_t i = 0; keep > 0 && i + size_t(keep) < steps.size(); ++i) remove_step(steps[i]);
 }
 
-void tidy_checkpoints(const std::string& folder, int keep, const std::string& resumed) {
+void tidy_checkpoints(const std::string& folder, int keep, const std::string& latest, const std::string& resumed) {
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
@@ -95,7 +94,6 @@ void tidy_checkpoints(const std::string& folder, int keep, const std::string& re
   std::error_code ignored;
   for (const fs::path& each : left) fs::remove_all(each, ignored);
   const std::vector<fs::path> steps = complete_steps(folder);
-  const fs::path latest = checkpoint_folder(folder);
   for (size_t i = 0; keep > 0 && i + size_t(keep) < steps.size(); ++i)
     if (!is_same(steps[i], latest) && !is_same(steps[i], resumed)) remove_step(steps[i]);
 }

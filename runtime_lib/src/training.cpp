@@ -395,7 +395,8 @@ int Trainer::run() {
   rank_.barrier();
   rank_.file_sums.check();
   states_.begin();
-  if (folder_) tidy_checkpoints(options_.checkpoint, options_.keep, options_.load_state);
+  if (folder_)
+    tidy_checkpoints(options_.checkpoint, options_.keep, checkpoint_folder(options_.checkpoint), options_.load_state);
   std::optional<Log> log;
   if (rank_.rank == 0) log.emplace(options_.log, LogBegin{done_, begins_with_evaluation_}, *rank_.executable.training);
   if (log) print_what_is_left_out();

@@ -438,6 +438,18 @@ def check_seed(folder, model):
         harness.check(f"seed/{program.name}", status == 0 and ("drew with the seed 1" in err) == is_said, f"exit {status}: {err[-300:]}")
 
 
+def check_computed(folder):
+    """A weight that the exporter computed from two parameters is trained itself, which is said."""
+    model = onnx.load(folder / "inside" / "net.onnx")
+    signature = "\n# inputs\n" + "".join(f"p_{name}: PARAMETER target='{name}'\n" for name in ("w1", "b1", "w2.g", "w2.v"))
+    helper.set_model_props(model, {"pkg.torch.export.ExportedProgram.graph_signature": signature})
+    info = model.graph.value_info.add(name="w2")
+    info.metadata_props.add(key="pkg.onnxscript.optimizer.folded_from", value="['w2.v', 'w2.g']")
+    onnx.save(model, folder / "computed.onnx")
+    status, _, err = harness.weft("explain", folder / "computed.onnx", "--schedule", folder / "one.yaml")
+    harness.check("computed/is said", status == 0 and "[train-computed]" in err and "'w2.v', 'w2.g'" in err, f"exit {status}: {err[-300:]}")
+
+
 def check_refusals(folder, program):
     cases = {
         "few samples": (1, "has 7 samples, a step takes 8", {"x": "few.npy", "labels": "few_labels.npy"}, []),
@@ -504,4 +516,5 @@ if __name__ == "__main__":
         check_damaged(FOLDER, PROGRAM, FOLDER / "inside" / "net.onnx")
         check_two_runs(FOLDER, PROGRAM)
         check_seed(FOLDER, NORMED)
+        check_computed(FOLDER)
         check_refusals(FOLDER, PROGRAM)

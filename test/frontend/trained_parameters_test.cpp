@@ -74,22 +74,27 @@ TEST_CASE("in a file without marks, what reads an initializer says whether it is
   CHECK(is_taken("float[4, 5]", "z = MatMul(s, w)"));
   CHECK(is_taken("float[5, 4]", "t = Transpose(w) z = MatMul(s, t)"));
   CHECK(is_taken("float[9, 4]", "e = Gather(w, ids) z = Add(s, e)"));
+  CHECK(is_taken("float[4, 4]", "e = Gather(w, ids) z = Add(s, e)", "{0,0,0,0, 0,0,0,0, 0,0,0,0, 0,0,0,0}"));
   CHECK(is_taken("float[4]", "z = Mul(s, w)"));                     // a scale
   CHECK(is_taken("float[1, 1, 4]", "z = Add(s, w)"));               // a bias
   CHECK(is_taken("float[1, 3, 4]", "z = Add(s, w)"));               // a table of positions
   CHECK(is_taken("float[2, 1, 4]", "z = Concat<axis = 1>(w, s)"));  // a token of the model's own
+  CHECK(is_taken("float[3, 4]", "z = Mul(s, w)"));                  // a scale of each element
   CHECK(is_taken("float[3, 4]", "e = Exp(w) n = Neg(e) z = Mul(s, n)"));
-  CHECK_FALSE(is_taken("float[1]", "z = Mul(s, w)"));     // one factor for all
-  CHECK_FALSE(is_taken("float[3, 4]", "z = Mul(s, w)"));  // a table that turns
+  CHECK_FALSE(is_taken("float[1]", "z = Mul(s, w)"));  // one factor for all
   CHECK_FALSE(is_taken("float[4]", "z = Div(s, w)"));
-  CHECK_FALSE(is_taken("float[4]", "z = Mul(s, w)", "random(1, 0.5)", "bn.running_mean"));
+  CHECK_FALSE(is_taken("float[4]", "z = Mul(s, \"bn.running_mean\")", "random(1, 0.5)", "bn.running_mean"));
 }
 
 TEST_CASE("in a file without marks, masks and tables of sines are constants") {
   CHECK_FALSE(is_taken("float[1, 3, 4]", "z = Add(s, w)", "{0, -1e9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}"));
-  const std::string waves = "{1, 0, 1, 0, 0.5, 0.5, 0.5, 0.5, -0.5, 0.8660254, -0.5, 0.8660254}";
-  CHECK_FALSE(is_taken("float[1, 3, 4]", "z = Add(s, w)", waves));
-  CHECK_FALSE(is_taken("float[3, 4]", "e = Gather(w, ids) z = Mul(s, e)", waves));
+  CHECK_FALSE(is_taken("float[1, 3, 4]", "z = Mul(s, w)", "{0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1}"));
+  // Columns of cos(k a), sin(k a), each with an angle of its own, and a factor.
+  const std::string waves =
+      "{1.1, 0, 1.1, 0, 0.55, 0.55, 0, 1.1, -0.55, 0.9526279, -1.1, 0, -1.1, 1.1, 0, -1.1, -0.55, 0.9526279, 1.1, 0}";
+  CHECK_FALSE(is_taken("float[5, 4]", "e = Gather(w, ids) z = Mul(s, e)", waves));
+  CHECK_FALSE(is_taken("float[5, 4]", "e = Gather(w, ids) z = Add(s, e)", waves));
+  CHECK_FALSE(is_taken("float[3, 4]", "z = Mul(s, w)", "{1, 1, 1, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2}"));
   const std::string angles = "p = Cast<to = 1>(ids) c = Constant<value_ints = [2]>() u = Unsqueeze(p, c) ";
   CHECK_FALSE(is_taken("float[4]", angles + "a = Mul(u, w) o = Cos(a) z = Mul(s, o)"));
   CHECK_FALSE(is_taken("float[1, 4]", angles + "a = MatMul(u, w) o = Sin(a) z = Mul(s, o)"));
@@ -103,7 +108,7 @@ TEST_CASE("names that exporters invent are those of constants, but for what is a
   CHECK(invented("float[4]", "z = Add(s, val_7)"));  // of a product
   CHECK(invented("float[4]", "k = LayerNormalization(x, val_7) z = Add(k, s)"));
   CHECK(invented("float[4]",
-                 "c = Constant<value_floats = [1, 1, 1, 1]>() n = LayerNormalization(s, c) z = Mul(n, val_7)"));
+                 "c = Constant<value_floats = [1.0, 1.0, 1.0, 1.0]>() n = LayerNormalization(s, c) z = Mul(n, val_7)"));
   CHECK_FALSE(invented("float[1, 3, 4]", "z = Add(s, val_7)"));
   CHECK_FALSE(invented("float[4]", "z = Mul(s, val_7)"));
   CHECK_FALSE(invented("float[2, 1, 4]", "z = Concat<axis = 1>(val_7, s)"));

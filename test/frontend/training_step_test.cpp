@@ -177,6 +177,9 @@ TEST_CASE("mistakes in a training") {
   CHECK(first_id(kLoss + kSgd + "  metrics: {m: nothing}\n") == "train-name");
   CHECK(first_id(kLoss + kSgd + "  metrics: {m: scores}\n") == "train-metric-type");
   CHECK(first_id(kLoss + kSgd + "  parameters: []\n") == "train-empty-list");
+  CHECK(first_id(kLoss + kSgd + "  statistics: micro-batch\n") == "train-statistics");
+  CHECK(first_id(kLoss + kSgd + "  statistics: micro-batch\n  accumulate: 2\n  mode: eval\n") == "train-statistics");
+  CHECK(first_id(kLoss + kSgd + "  statistics: micro-batch\n  accumulate: 2\n") == "");
   CHECK(first_id(kLoss + "  optimizer: {adam: {rate: 1, betas: 0.9}}\n") == "train-argument-count");
   CHECK(first_id(kLoss + "  optimizer: {adam: {rate: 1}}\n  groups: [{match: b1, betas: [0, 0, 0]}]\n") ==
         "train-argument-count");

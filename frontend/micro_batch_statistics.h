@@ -1,0 +1,23 @@
+// BatchNormalization whose statistics are those of each micro-batch, as if it were a batch of its own.
+//
+//   y = BatchNormalization(x, scale, bias, mean, variance)     x: [8, C, ...], two micro-batches
+//   ->
+//   x4 = Reshape(x) : [2, 4, C, -1]
+//   m, v = the mean and the variance of x4 along its dims 1 and 3
+//   y = Reshape((x4 - m) / sqrt(v + epsilon) * scale + bias)
+//   mean.next = momentum^2 mean + (1 - momentum) (momentum m[0] + m[1])
+//
+// An evaluation normalizes by the running statistics.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "frontend/onnx_model.h"
+
+namespace weftc {
+
+/// The nodes in place of one in the form for training with its three results; `evaluates` is the value that says
+/// whether the invocation is an evaluation.
+std::vector<OnnxNode> normalize_micro_batches(const OnnxNode& node, int count, const std::string& evaluates);
+
+}  // namespace weftc

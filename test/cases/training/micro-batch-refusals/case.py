@@ -1,0 +1,68 @@
+"""Micro-batches whose batch norms have statistics of their own are batches of half the size, whose gradients are averaged; a loss
+that is no sum over micro-batches is refused with the mean that makes it so."""
+
+import json
+
+import numpy as np
+
+import harness
+
+RATE, INPUT, CLASSES = 0.1, (3, 16, 16), 5
+TRAIN = """weft: 1
+dims: {{batch: {batch}}}
+train:
+  loss: {{cross_entropy: {{scores: scores, labels: labels}}}}
+  inputs: {{labels: "int64[{batch}]"}}
+  mode: train
+  optimizer: {{sgd: {{rate: {rate}}}}}
+"""
+
+
+def build(case, name, text):
+    schedule, program = case.out / f"{name}.yaml", case.out / name
+    schedule.write_text(text)
+    status, _, err = harness.weft("compile", case.folder / "bn.onnx", "--schedule", schedule, "-o", program)
+    return program if harness.check(f"{case.name}/{name} compiles", status == 0, err[-400:]) else None
+
+
+def train(case, program, x, labels, run):
+    """The losses and the states behind the last step."""
+    files = {"image": x, "labels": labels}
+    flags = []
+    for name, array in files.items():
+        np.save(case.out / f"{name}.npy", array)
+        flags += ["--data", f"{name}={case.out / name}.npy"]
+    log, folder = case.out / f"{run}.jsonl", case.out / run
+    status, _, err = harness.run([program, *flags, "--epochs", 1, "--log", log, "--checkpoint", folder])
+    if not harness.check(f"{case.name}/{run} runs", status == 0, err[-400:]):
+        return None
+    step = (folder / "latest").read_text().strip()
+    losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+    return losses, {file.stem: np.load(file) for file in (folder / step).glob("*.npy")}
+
+
+def run(case):
+    parts = build(case, "parts", TRAIN.format(batch=8, rate=RATE) + "  accumulate: 2\n  statistics: micro-batch\n")
+    half, still = (build(case, name, TRAIN.format(batch=4, rate=rate)) for name, rate in (("half", RATE), ("still", 0)))
+    if parts and half and still:
+        check_parts(case, parts, half, still)
+    status, _, err = harness.weft("explain", case.folder / "mixtral.onnx", "--schedule", case.folder / "mixtral.yaml")
+    harness.check(f"{case.name}/names the mean", status == 1 and "'node_mean_6'" in err and "is no sum over micro-batches" in err, err[-400:])
+
+
+def check_parts(case, parts, half, still):
+    rng = np.random.default_rng(1)
+    x, labels = rng.standard_normal((8, *INPUT)).astype(np.float32), rng.integers(0, CLASSES, 8)
+    found = train(case, parts, x, labels, "whole")
+    first, second = (train(case, half, x[at:at + 4], labels[at:at + 4], f"half{at}") for at in (0, 4))
+    both = train(case, still, x, labels, "both")
+    if not (found and first and second and both):
+        return
+    wanted = (first[0][0] + second[0][0]) / 2
+    harness.check(f"{case.name}/loss", abs(found[0][0] / wanted - 1) < 1e-5, (found[0], wanted))
+    for name, array in found[1].items():
+        is_statistic = "running" in name
+        mean = both[1][name] if is_statistic else (first[1][name] + second[1][name]) / 2
+        if not name.startswith("train."):
+            error = harness.relative_error(array, mean)
+            harness.check(f"{case.name}/{name}", error < 1e-5, error)

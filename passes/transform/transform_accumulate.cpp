@@ -168,8 +168,8 @@ class MicroBatchOps {
   void blame_sum(ChunkTypes& typing) const {
     typing.refused = graph_.producer(sum_);
     typing.refusal = format(
-        "'{}' is a mean or sum over the batch that the loss is not linear in, as in a product of "
-        "two such means, so that it is no sum over micro-batches",
+        "the loss is not linear in '{}', a mean or sum over the batch (as in a product of two such "
+        "means), so that it is no sum over micro-batches",
         graph_.value(sum_).name);
   }
 

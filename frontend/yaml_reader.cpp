@@ -17,6 +17,8 @@ namespace weftc {
 namespace {
 
 constexpr size_t kMostBytes = size_t{4} << 20;
+/// yaml-cpp's scanner takes the square of a line's length.
+constexpr size_t kLongestLine = size_t{64} << 10;
 constexpr size_t kDeepest = 32;
 
 /// Leaves the parser at the first thing that is refused; caught by read_yaml.
@@ -160,6 +162,17 @@ void check_keys(const YamlNode& node, Diags& diags) {
   for (const YamlNode& item : node.items) check_keys(item, diags);
 }
 
+/// Reports the first line that is too long.
+bool check_lengths(const std::string& file, const std::vector<std::string>& lines, Diags& diags) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].size() <= kLongestLine) continue;
+    diags.error("yaml-line", Loc::text(file, static_cast<int>(i) + 1, 1, printable(lines[i].substr(0, 80))),
+                "the line has {} bytes; a line of YAML has at most 64 KiB here", lines[i].size());
+    return false;
+  }
+  return true;
+}
+
 /// Bytes that a schedule cannot hold: broken UTF-8, control characters, tabs before the first word of a line.
 bool check_bytes(const std::string& file, const std::string& text, const std::vector<std::string>& lines,
                  Diags& diags) {
@@ -214,7 +227,7 @@ std::optional<YamlNode> read_yaml(const std::string& file, const std::string& gi
   std::vector<std::string> lines = split(text, '\n');
   for (std::string& line : lines)
     if (line.ends_with('\r')) line.pop_back();
-  if (!check_bytes(file, text, lines, diags)) return {};
+  if (!check_lengths(file, lines, diags) || !check_bytes(file, text, lines, diags)) return {};
   TreeBuilder builder(file, lines, diags);
   const int errors = diags.errors();
   try {

@@ -129,6 +129,8 @@ TEST_CASE("each mistake of the text") {
   CHECK(id(std::string("weft: 1\nview: a\x01\n")) == "yaml-encoding");
   CHECK(id("weft: " + std::string(100, '[')) == "yaml-depth");
   CHECK(id("weft: 1 #" + std::string(5 << 20, ' ')) == "yaml-size");
+  CHECK(id("weft: 1\nmesh: {" + std::string(1 << 16, 'a') + ": 2}\n") == "yaml-line");
+  CHECK(id("weft: 1\nmesh: {" + std::string(1 << 15, 'a') + ": 2}\n") == "");
   CHECK(id("\xEF\xBB\xBFweft: 1\r\nmesh: {tp: 2}\r\n") == "");
   Diags diags;
   CHECK(!read_schedule("no/such/file.yaml", diags));

@@ -1,8 +1,9 @@
 // Tables of signal processing that depend on a few numbers: HannWindow, HammingWindow, BlackmanWindow and
-// MelWeightMatrix (ONNX 17). The numbers must be known at compile time, so that each table is a constant.
+// MelWeightMatrix (ONNX 17). The numbers must be known at compile time, so that each table is a constant. A long window
+// is computed where it is read: a constant would take memory that the few bytes of its node do not foretell.
 #include <cmath>
 
-#include "ir/ops/record.h"
+#include "ir/ops/formula.h"
 
 namespace weftc {
 
@@ -22,10 +23,19 @@ bool infer_window(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
+/// The most elements of a table that is a constant.
+constexpr int64_t kMostStored = int64_t{1} << 16;
+
 /// first - second * cos(2 pi i / n) + third * cos(4 pi i / n), where n is the size, or one less with periodic = 0.
 std::vector<ValueId> cosines(Builder& build, const OpView& op, double first, double second, double third) {
+  const int64_t size = op.result_type(0).count();
+  const double n = static_cast<double>(size - (int_of(op.op(), "periodic") ? 0 : 1));
+  if (size > kMostStored) {
+    const Term angle = positions(build, DType::F64, size, 0, 1, 2 * M_PI / n);
+    const Term window = first - angle.apply(OpKind::Cos) * second + (angle * 2).apply(OpKind::Cos) * third;
+    return {window.cast(table_dtype(op)).value()};
+  }
   Tensor window(table_dtype(op), op.result_type(0).dims());
-  const double n = static_cast<double>(window.size() - (int_of(op.op(), "periodic") ? 0 : 1));
   for (int64_t i = 0; i < window.size(); ++i) {
     const double angle = 2 * M_PI * static_cast<double>(i) / n;
     window.put(i, first - second * std::cos(angle) + third * std::cos(2 * angle));
@@ -88,8 +98,13 @@ bool infer_mel(const OpView& op, std::vector<TensorType>& results) {
     return op.fail("mel-weights-runtime-unsupported",
                    "all operands must be single numbers that are known at compile time: fix the inputs that they "
                    "depend on with --bind");
-  const bool fits = mel->bands >= 0 && mel->length >= 1 && mel->rate >= 1 && mel->lowest >= 0 &&
-                    mel->highest >= mel->lowest && mel_edges(*mel).back() <= mel->frequencies();
+  const bool are_counts = mel->bands >= 0 && mel->length >= 1 && mel->rate >= 1;
+  constexpr int64_t kMostElements = int64_t{1} << 24;
+  if (are_counts && mel->bands > kMostElements / mel->frequencies())
+    return op.fail("mel-weights-size-unsupported", "{} bands of {} frequencies are more than {} elements", mel->bands,
+                   mel->frequencies(), kMostElements);
+  const bool fits =
+      are_counts && mel->lowest >= 0 && mel->highest >= mel->lowest && mel_edges(*mel).back() <= mel->frequencies();
   if (!fits) return op.fail("mel-weights-operands", "the bands lie outside of the spectrum");
   results = {{table_dtype(op), shape_of({mel->frequencies(), mel->bands}), {}}};
   return true;

@@ -17,8 +17,18 @@ struct Complex {
   std::optional<Term> imaginary = {};
 };
 
-/// cos and sin of 2 pi i j / n for i < rows, j < columns. `sign` is -1 for the transform, 1 for its inverse.
+/// cos and sin of 2 pi i j / n for i < rows, j < columns, computed where they are read.
+Complex computed_turns(Builder& build, DType dtype, int64_t n, int64_t rows, int64_t columns, double sign) {
+  const Term i = positions(build, DType::I64, rows, 0, 2), j = positions(build, DType::I64, columns, 1, 2);
+  const Term angle = (i * j % static_cast<double>(n)).cast(DType::F64) * (2 * M_PI / static_cast<double>(n));
+  return {angle.apply(OpKind::Cos).cast(dtype), (angle.apply(OpKind::Sin) * sign).cast(dtype)};
+}
+
+/// cos and sin of 2 pi i j / n for i < rows, j < columns. `sign` is -1 for the transform, 1 for its inverse. Very large
+/// tables are no constants: these would take memory that the few bytes of a node do not foretell.
 Complex turns(Builder& build, DType dtype, int64_t n, int64_t rows, int64_t columns, double sign) {
+  constexpr int64_t kMostStored = int64_t{1} << 22;
+  if (rows * columns > kMostStored) return computed_turns(build, dtype, n, rows, columns, sign);
   std::vector<double> cosines, sines;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) {

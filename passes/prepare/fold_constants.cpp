@@ -31,26 +31,40 @@ bool is_widened_weight(const Graph& graph, const Op& op) {
   });
 }
 
-bool grows(const Graph& graph, const Op& op) {
-  int64_t read = 0, made = 0;
-  for (ValueId v : op.inputs)
-    if (v) read += graph.type(v).count();
-  for (ValueId v : op.outputs) made += graph.type(v).count();
-  return made > 4096 && made > 2 * read;
-}
+/// How many elements constants may become more by folding. Many small steps may not do what one large step may not:
+/// twenty joints of a constant with itself would make a million times as many elements.
+struct Room {
+  int64_t left = int64_t{1} << 22;
 
-void fold_graph(Module& module, Graph& graph) {
+  /// True, with less room from then on, where the op's results fit.
+  bool take(const Graph& graph, const Op& op) {
+    constexpr int64_t kFew = 4096;
+    int64_t read = 0, made = 0;
+    for (ValueId v : op.inputs)
+      if (v) read += graph.type(v).count();
+    for (ValueId v : op.outputs) made += graph.type(v).count();
+    if (made <= kFew || made <= read) return true;
+    if (made > 2 * read || made - read > left) return false;
+    left -= made - read;
+    return true;
+  }
+};
+
+void fold_graph(Module& module, Graph& graph, Room& room) {
   for (OpId id : graph.order()) {
-    for (Graph& region : graph.edit(id).regions) fold_graph(module, region);
+    for (Graph& region : graph.edit(id).regions) fold_graph(module, region, room);
     const Op& op = graph.op(id);
     if (is_foldable(module, graph, id) && !is_view_of_weight(graph, op) && !is_widened_weight(graph, op) &&
-        !grows(graph, op))
+        room.take(graph, op))
       fold_op(module, graph, id);
   }
 }
 
 }  // namespace
 
-void fold_constants(Module& module, const Env&) { fold_graph(module, module.graph); }
+void fold_constants(Module& module, const Env&) {
+  Room room;
+  fold_graph(module, module.graph, room);
+}
 
 }  // namespace weftc

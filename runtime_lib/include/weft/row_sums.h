@@ -1,19 +1,23 @@
 // The sum of a row that is computed element by element. Four vectors of sums do not wait for each other, and the lanes
 // of the last one are added as a tree: g++ carries one vector through a loop, and adds its lanes one behind the other.
+// Sums of very many elements are taken in parts (sum_type.h).
 #pragma once
+#include <algorithm>
+
 #include "weft/row_vectors.h"
+#include "weft/sum_type.h"
 
 namespace weft {
 
 namespace detail {
 template <class T, int64_t kBlock, class Element>
-[[gnu::always_inline]] inline T row_sum(int64_t count, const Element& element) {
+[[gnu::always_inline]] inline T sum_of_part(int64_t first, int64_t count, const Element& element) {
   using Row = RowVectors<T>;
   using Vector = typename Row::Vector;
   constexpr int64_t kLanes = Row::kLanes;
-  const int64_t whole = count - count % kLanes;  // elements in whole vectors
+  const int64_t end = first + count, whole = end - count % kLanes;  // the elements before `whole` fill vectors
   Vector sums[4] = {}, one[1];
-  int64_t i = 0;
+  int64_t i = first;
   if constexpr (kBlock > 1)
     for (; i + kBlock * kLanes <= whole; i += kBlock * kLanes) {
       Vector block[kBlock];
@@ -27,9 +31,20 @@ template <class T, int64_t kBlock, class Element>
   }
   T rest = 0;
 #pragma omp simd reduction(+ : rest)
-  for (int64_t k = whole; k < count; ++k) rest += element(k);
+  for (int64_t k = whole; k < end; ++k) rest += element(k);
   const auto add = [](auto a, auto b) { return a + b; };
   return all_lanes<T, kVectorBytes>((sums[0] + sums[1]) + (sums[2] + sums[3]), add) + rest;
+}
+
+template <class T, int64_t kBlock, class Element>
+[[gnu::always_inline]] inline T row_sum(int64_t count, const Element& element) {
+  // The errors of lanes cancel out in part, so that each may add more elements than a sum of one lane.
+  constexpr int64_t kPart = 4 * kAddedInTurn * kBlock * RowVectors<T>::kLanes;
+  if (count <= kPart) return sum_of_part<T, kBlock>(0, count, element);
+  SumOfSums<T> sum = 0;
+  for (int64_t first = 0; first < count; first += kPart)
+    sum += sum_of_part<T, kBlock>(first, std::min(kPart, count - first), element);
+  return T(sum);
 }
 }  // namespace detail
 

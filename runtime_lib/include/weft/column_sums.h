@@ -1,0 +1,70 @@
+// Sums down the columns of a matrix that is computed element by element, 16 columns at a time: neighbours in memory
+// belong to different sums. Four vectors of sums do not wait for each other.
+#pragma once
+#include <algorithm>
+
+#include "weft/row_vectors.h"
+#include "weft/sum_type.h"
+
+namespace weft {
+
+namespace detail {
+
+/// Sums of `kColumns` columns from `column` on, handed to put(column, sum) but for the first `skip` of them. The order
+/// of additions depends on `count` alone.
+template <class T, int kColumns, class Element, class Put>
+[[gnu::always_inline]] inline void sum_some_columns(int64_t column, int64_t skip, int64_t count, const Element& element,
+                                                    const Put& put) {
+  constexpr int kBytes = std::min<int>(kVectorBytes, kColumns * sizeof(T)), kLanes = kBytes / int(sizeof(T));
+  constexpr int kVectors = kColumns / kLanes, kSums = 4;
+  constexpr int64_t kPart = kAddedInTurn * kSums;
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  alignas(64) SumOfSums<T> sums[kColumns] = {};
+  for (int64_t first = 0; first < count; first += kPart) {
+    const int64_t end = std::min(first + kPart, count), whole = end - (end - first) % kSums;
+    Vector part[kSums][kVectors] = {};
+    const auto add = [&](int64_t i, Vector(&to)[kVectors]) __attribute__((always_inline)) {
+      Vector row[kVectors];
+      T* const elements = reinterpret_cast<T*>(row);
+#pragma omp simd
+      for (int64_t j = 0; j < kColumns; ++j) elements[j] = element(column + j, i);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) to[v] += row[v];
+    };
+    int64_t i = first;
+    for (; i < whole; i += kSums)
+#pragma GCC unroll 4
+      for (int s = 0; s < kSums; ++s) add(i + s, part[s]);
+    for (; i < end; ++i) add(i, part[0]);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) part[0][v] = (part[0][v] + part[1][v]) + (part[2][v] + part[3][v]);
+    const T* const of_part = reinterpret_cast<const T*>(part[0]);
+#pragma omp simd
+    for (int64_t j = 0; j < kColumns; ++j) sums[j] += of_part[j];
+  }
+#pragma omp simd
+  for (int64_t j = skip; j < kColumns; ++j) put(column + j, T(sums[j]));
+}
+
+}  // namespace detail
+
+/// Calls put(column, sum) for the columns first .. last, with the sum of element(column, 0) .. element(column, count -
+/// 1).
+template <class T, class Element, class Put>
+[[gnu::always_inline]] inline void sum_columns(int64_t first, int64_t last, int64_t count, const Element& element,
+                                               const Put& put) {
+  constexpr int64_t kColumns = 16;
+  const int64_t columns = last - first;
+  if (columns >= kColumns) {
+    // The last sixteen begin early enough to lie inside.
+    for (int64_t column = first; column < last; column += kColumns) {
+      const int64_t skip = std::max<int64_t>(0, column + kColumns - last);
+      detail::sum_some_columns<T, int(kColumns)>(column - skip, skip, count, element, put);
+    }
+    return;
+  }
+  if (columns >= 8) detail::sum_some_columns<T, 8>(first, 0, count, element, put), first += 8;
+  for (; first < last; ++first) detail::sum_some_columns<T, 1>(first, 0, count, element, put);
+}
+
+}  // namespace weft

@@ -1,0 +1,17 @@
+// How sums of very many elements keep their digits: a few elements are added one after the other in their own type, and
+// the sums of such parts in a wider one. The error of one accumulator grows with the number of elements; that of parts
+// does not.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+namespace weft {
+
+/// The type in which sums of T are added up, and long running sums are kept.
+template <class T>
+using SumOfSums = std::conditional_t<std::is_same_v<T, float>, double, T>;
+
+/// Elements that are added one after the other in their own type, at most.
+inline constexpr int64_t kAddedInTurn = 32;
+
+}  // namespace weft

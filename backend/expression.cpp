@@ -25,6 +25,11 @@ Expr::Expr(const IndexExpr& index)
 
 bool Expr::is_simple() const { return node_ && node_->kind == Kind::Simple; }
 
+bool is_number(const Expr& expr, int64_t number) {
+  return !expr.empty() && expr.node().kind == Kind::Index && expr.node().index.is_constant() &&
+         expr.node().index.constant() == number;
+}
+
 Expr name(std::string text) { return make({Kind::Simple, std::move(text), 0, {}, Binding::Primary}); }
 
 Expr literal(std::string text) { return name(std::move(text)); }

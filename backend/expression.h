@@ -59,6 +59,8 @@ struct Expr::Node {
 /// A variable, or anything that reads like one.
 Expr name(std::string text);
 Expr literal(std::string text);
+/// True for that number and for nothing else.
+bool is_number(const Expr& expr, int64_t number);
 /// base[index]
 Expr element(const std::string& base, const Expr& index);
 /// base + offset: where an element lies; the base alone where the offset is 0.

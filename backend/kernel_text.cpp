@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <map>
 
+#include "backend/column_calls.h"
 #include "backend/index_checks.h"
+#include "backend/long_sums.h"
 #include "backend/nest.h"
 #include "backend/print.h"
 #include "backend/render.h"
@@ -185,8 +187,13 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   if (!context.reads_peers()) body = with_checks(context, std::move(body));
   Statements statements = context.prologue();
   append(statements, std::move(body));
-  if (!context.facts().has_grid) {
+  const bool is_host = !context.facts().has_grid;
+  if (is_host) {
+    if (call_for_columns(context.names, statements)) context.need_header("column_sums.h");
     add_in_parts(statements);
+  }
+  widen_long_sums(context.names, is_host, statements);
+  if (is_host) {
     call_for_rows(statements);
     stream_rows(context, statements);
   }

@@ -92,7 +92,7 @@ void LoopScopes::open_shared(Open& open, Scope* under, const LoopAxis& axis) {
   const LoopKind kind = lanes_loop(lanes);
   open.shared = true;
   open.scopes.push_back(std::make_unique<Scope>(
-      under, For{.kind = kind, .variable = v, .bound = axis.bound.empty() ? Expr(turns) : axis.bound}));
+      under, For{.kind = kind, .variable = v, .bound = axis.bound.empty() ? Expr(turns) : axis.bound, .most = turns}));
   Scope& scope = open.inner();
   scope.uniform = false;
   if (loops.size() > 1) split_number(scope, name(v), loops);
@@ -112,7 +112,8 @@ void LoopScopes::open_shared(Open& open, Scope* under, const LoopAxis& axis) {
 
 void LoopScopes::open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis) {
   scopes.push_back(std::make_unique<Scope>(
-      scopes.back().get(), For{.kind = LoopKind::Unrolled, .variable = loop.variable, .bound = loop.bound}));
+      scopes.back().get(),
+      For{.kind = LoopKind::Unrolled, .variable = loop.variable, .bound = loop.bound, .most = loop.extent}));
   declare_loop(loop, axis, scopes.back().get());
   vector = {loop.variable, loop.extent, scopes.back().get()};
 }
@@ -136,7 +137,7 @@ LoopScopes::Open LoopScopes::open(Scope* under, const LoopAxis& axis, const For&
     Scope* parent = open.scopes.empty() ? under : open.scopes.back().get();
     const bool innermost = &loop == &open.loops.back();
     For node = innermost ? like : For{};
-    node.variable = v, node.bound = loop.bound;
+    node.variable = v, node.bound = loop.bound, node.most = loop.extent;
     open.scopes.push_back(std::make_unique<Scope>(parent, loops ? Statement(std::move(node)) : Statement(Braces{})));
     open.hidden[v] = owners_.contains(v) ? owners_[v] : nullptr;
     declare_loop(loop, axis, open.scopes.back().get());

@@ -56,11 +56,6 @@ std::string text_of(const Expr& expr) {
 
 namespace {
 
-bool is_number(const Expr& expr, int64_t number) {
-  const Expr::Node& node = expr.node();
-  return node.kind == Expr::Node::Kind::Index && node.index.is_constant() && node.index.constant() == number;
-}
-
 /// "a < b" with the bound in parentheses where it needs them.
 std::string below(const std::string& variable, const Expr& bound) {
   return text_of(binary(name(variable), "<", bound));

@@ -6,8 +6,7 @@
 
 namespace weftc {
 
-/// What the statements of a loop are, with those that were put in later.
-static Statements all_of_body(const Statements& body) {
+Statements all_of_body(const Statements& body) {
   Statements all;
   for (const Statement& statement : body)
     if (const Later* later = std::get_if<Later>(&statement.what))
@@ -35,6 +34,7 @@ static const char* function_of(const For& loop, const Statements& body, const st
 /// True if the loop reduces what it computes from local values, may store it, and does nothing else.
 static bool only_reduces(const For& loop) {
   if (loop.kind != LoopKind::Vector || !loop.accumulator) return false;
+  if (!is_number(loop.first, 0) || !is_number(loop.step, 1)) return false;  // a part of a row
   const Statements body = all_of_body(loop.body);
   const auto is_plain = [](const Statement& s) { return is<Let>(s) || is<Reduce>(s) || is<Store>(s); };
   return std::all_of(body.begin(), body.end(), is_plain) && std::count_if(body.begin(), body.end(), is<Reduce>) == 1;
@@ -44,6 +44,10 @@ static bool is_short(const Expr& bound) {
   constexpr int64_t kLeast = 16;
   const bool is_number = bound.node().kind == Expr::Node::Kind::Index && bound.node().index.is_constant();
   return is_number && bound.node().index.constant() < kLeast;
+}
+
+bool becomes_row_call(const For& loop) {
+  return only_reduces(loop) && !is_short(loop.bound) && function_of(loop, all_of_body(loop.body), "float");
 }
 
 /// Where the accumulator of a loop is declared, among the statements in front of it.

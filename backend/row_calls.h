@@ -17,4 +17,9 @@ namespace weftc {
 /// Rows of a few elements stay loops.
 void call_for_rows(Statements& statements);
 
+/// True for a loop over a row of floats that becomes such a call where its accumulator is declared beside it.
+bool becomes_row_call(const For& loop);
+/// The statements of a loop's body, with those that were put in later.
+Statements all_of_body(const Statements& body);
+
 }  // namespace weftc

@@ -90,6 +90,7 @@ struct For {
   Expr step = 1;  // for loops of one thread; the others step by the number of those who take turns
   std::string type = "int64_t";
   std::optional<Accumulator> accumulator = {};
+  int64_t most = 0;  // iterations at most, of all who take turns together; 0: not known
   Statements body = {};
 };
 /// Tasks [0, count), of which threads of the team take ranges [begin, end) of at least `grain`.

@@ -31,8 +31,8 @@ static int64_t part_of(const For& loop) {
 
 For in_parts(For loop, int64_t part) {
   const std::string first = loop.variable + "_part";
-  For parts{.variable = first, .bound = loop.bound, .step = part};
-  loop.first = name(first);
+  For parts{.variable = first, .bound = loop.bound, .step = part, .most = loop.most / part};
+  loop.first = name(first), loop.most = part;
   loop.bound = binary(name(first), "+", part);
   parts.body.push_back(std::move(loop));
   return parts;

@@ -13,6 +13,7 @@
 #include "weft/math.h"
 #include "weft/scratch.h"
 #include "weft/sliding_window.h"
+#include "weft/sum_type.h"
 
 namespace weft {
 
@@ -226,10 +227,26 @@ template <int kWidth, int N, class T>
   return has_any(is_lost);
 }
 
+template <int kWidth, int N, class T, class Combine>
+void combine_taps(const T* x, const TapPlace* taps, int64_t count, T identity, const Combine& combine, T* results);
+
+/// The same of very many taps: of either half, so that sums of them keep their digits.
+template <int kWidth, int N, class T, class Combine>
+[[gnu::noinline]] void combine_halves(const T* x, const TapPlace* taps, int64_t count, T identity,
+                                      const Combine& combine, T* results) {
+  alignas(64) T more[kWidth * N];
+  combine_taps<kWidth, N>(x, taps, count / 2, identity, combine, results);
+  combine_taps<kWidth, N>(x, taps + count / 2, count - count / 2, identity, combine, more);
+  for (int64_t c = 0; c < kWidth * N; ++c) results[c] = combine(results[c], more[c]);
+}
+
 /// What `combine` makes of the taps of N vectors of `kWidth` channels, a power of two.
 template <int kWidth, int N, class T, class Combine>
 [[gnu::always_inline]] inline void combine_taps(const T* x, const TapPlace* taps, int64_t count, T identity,
                                                 const Combine& combine, T* results) {
+  constexpr int64_t kMostTaps = 4 * kAddedInTurn;
+  if (!std::is_same_v<Combine, Largest> && std::is_floating_point_v<T> && count > kMostTaps)
+    return combine_halves<kWidth, N>(x, taps, count, identity, combine, results);
   typedef T Vector __attribute__((vector_size(kWidth * sizeof(T)), aligned(sizeof(T)), may_alias));
   if constexpr (std::is_same_v<Combine, Largest> && std::is_floating_point_v<T>)
     if (!largest_of_taps<kWidth, N>(x, taps, count, identity, results)) return;

@@ -14,6 +14,7 @@
 
 #include "weft/level.h"
 #include "weft/panels.h"
+#include "weft/sum_type.h"
 #include "weft/team.h"
 
 namespace weft {
@@ -338,12 +339,12 @@ struct ItemPlace {
   int64_t m0, m1, n;
 };
 
-/// Steps of the panels of an item: `k` of them, from step k0 on.
+/// Steps of the panels of an item: `k` of them, from step k0 on. The first ones begin the sums.
 template <class W>
 struct PanelSteps {
   const W* panel;
   int64_t panel_stride, k0, k;
-  bool is_last;
+  bool is_first, is_last;
 };
 
 /// An item's sums over some steps of P panels, in even tiles of at most R rows.
@@ -351,9 +352,9 @@ template <class T, int R, int P, class A, class W>
 void contract_steps(const Contraction& c, const ItemPlace& at, const A& a, const PanelSteps<W>& steps, T* sums,
                     const TilePut<T>& put) {
   constexpr int kWidth = P * int(kPanel);
-  const auto [panel, stride, k0, k, is_last] = steps;
+  const auto [panel, stride, k0, k, is_first, is_last] = steps;
   const Parts tiles(at.m1 - at.m0, (at.m1 - at.m0 + R - 1) / R);
-  const int64_t columns = std::min<int64_t>(kWidth, c.n - at.n), width = is_last && k0 == 0 ? 0 : kWidth;
+  const int64_t columns = std::min<int64_t>(kWidth, c.n - at.n), width = is_last && is_first ? 0 : kWidth;
   // The tiles ask for the same steps of the next P panels, one panel after the other.
   const char* next_panel = reinterpret_cast<const char*>(panel + P * stride);
   const int64_t panel_bytes = k * kPanel * int64_t{sizeof(W)}, round_bytes = kWidth * int64_t{sizeof(W)} * kRound<R>;
@@ -368,23 +369,51 @@ void contract_steps(const Contraction& c, const ItemPlace& at, const A& a, const
     bool is_half = false;
     if constexpr (P == 1 && half_panel<T> < Simd<T>::kPanelVectors)
       if (is_half = columns <= kPanel / 2; is_half)
-        tile_of<T, R, P, half_panel<T>>(rows, a, m, k0, panel, stride, k, out, k0 > 0, next);
-    if (!is_half) tile_of<T, R, P>(rows, a, m, k0, panel, stride, k, out, k0 > 0, next);
+        tile_of<T, R, P, half_panel<T>>(rows, a, m, k0, panel, stride, k, out, !is_first, next);
+    if (!is_half) tile_of<T, R, P>(rows, a, m, k0, panel, stride, k, out, !is_first, next);
     if (is_last) put(m, at.n, rows, columns, out, kWidth);
   }
+}
+
+/// The sums of so many blocks of k are added in T; those of more in a wider type (weft/sum_type.h).
+inline constexpr int64_t kBlocksInTurn = 16;
+
+/// An item's sums over so many blocks of k that they lose digits in T.
+template <class T, int R, int P, class A, class B>
+[[gnu::noinline]] void contract_long_block(const Contraction& c, const ItemPlace& at, const A& a, const B& b,
+                                           const Parts& blocks, const TilePut<T>& put) {
+  constexpr int64_t kWidth = P * kPanel, kCount = (kBlockRows + R) * kWidth;
+  const int64_t rows = at.m1 - at.m0, count = rows * kWidth;
+  alignas(64) T sums[kCount];
+  alignas(64) SumOfSums<T> totals[kCount];
+  std::fill_n(totals, count, 0);
+  for (int64_t block = 0, k0 = 0, k; block < blocks.count; ++block, k0 += k) {
+    k = blocks.size(block);
+    const auto* panel = b.at(at.n, k0, k, P);
+    using W = std::remove_cvref_t<decltype(*panel)>;
+    const bool is_first = block % kBlocksInTurn == 0;
+    contract_steps<T, R, P>(c, at, a, PanelSteps<W>{panel, b.panel_stride(k), k0, k, is_first, false}, sums, put);
+    if (block + 1 == blocks.count || (block + 1) % kBlocksInTurn == 0)
+#pragma omp simd
+      for (int64_t i = 0; i < count; ++i) totals[i] += sums[i];
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) sums[i] = T(totals[i]);
+  put(at.m0, at.n, rows, std::min(kWidth, c.n - at.n), sums, kWidth);
 }
 
 /// The same over all of k, in blocks.
 template <class T, int R, int P, class A, class B>
 void contract_block(const Contraction& c, const ItemPlace& at, const A& a, const B& b, const TilePut<T>& put) {
-  alignas(64) T sums[(kBlockRows + R) * P * kPanel];
   const Parts blocks(c.k, c.k <= kWholeK ? 1 : (c.k + kBlockK - 1) / kBlockK);
+  if (blocks.count > kBlocksInTurn) return contract_long_block<T, R, P>(c, at, a, b, blocks, put);
+  alignas(64) T sums[(kBlockRows + R) * P * kPanel];
   for (int64_t block = 0, k0 = 0, k; block < blocks.count; ++block, k0 += k) {
     k = blocks.size(block);
     const auto* panel = b.at(at.n, k0, k, P);
     using W = std::remove_cvref_t<decltype(*panel)>;
-    contract_steps<T, R, P>(c, at, a, PanelSteps<W>{panel, b.panel_stride(k), k0, k, block + 1 == blocks.count}, sums,
-                            put);
+    const bool is_first = block == 0, is_last = block + 1 == blocks.count;
+    contract_steps<T, R, P>(c, at, a, PanelSteps<W>{panel, b.panel_stride(k), k0, k, is_first, is_last}, sums, put);
   }
 }
 

@@ -1,17 +1,22 @@
 // Running sums and products along one axis of a tensor that is seen as [outer][length][inner], on a device.
 #pragma once
 #include "weft/device.h"
+#include "weft/sum_type.h"
 #include "weft/types.h"
 
 namespace weft {
 
 namespace detail {
 
-/// The sum or the product of what was taken and one more element.
+/// The type of a running sum or product: a sum keeps more digits than its elements, however many they are.
 template <class T, ScanOrder kOrder>
-WEFT_DEVICE T taken(T before, T element) {
-  if constexpr (kOrder.product) return T(before * element);
-  return T(before + element);
+using Running = std::conditional_t<kOrder.product, T, SumOfSums<T>>;
+
+/// The sum or the product of what was taken and one more element.
+template <ScanOrder kOrder, class R, class T>
+WEFT_DEVICE R taken(R before, T element) {
+  if constexpr (kOrder.product) return R(before * element);
+  return R(before + element);
 }
 
 }  // namespace detail
@@ -21,12 +26,12 @@ WEFT_DEVICE T taken(T before, T element) {
 template <class T, ScanOrder kOrder, class Load, class Put>
 WEFT_DEVICE void scan(int64_t outer, int64_t length, int64_t inner, const Load& load, const Put& put) {
   for (int64_t line = thread(); line < outer * inner; line += threads()) {
-    T sum = kOrder.product;
+    detail::Running<T, kOrder> sum = kOrder.product;
     for (int64_t step = 0; step < length; ++step) {
       const int64_t i = kOrder.reverse ? length - 1 - step : step;
-      const T before = sum;
-      sum = detail::taken<T, kOrder>(sum, load(line / inner, i, line % inner));
-      put(line / inner, i, line % inner, kOrder.exclusive ? before : sum);
+      const T before = T(sum);
+      sum = detail::taken<kOrder>(sum, T(load(line / inner, i, line % inner)));
+      put(line / inner, i, line % inner, kOrder.exclusive ? before : T(sum));
     }
   }
 }
@@ -38,7 +43,7 @@ template <class T, ScanOrder kOrder>
 WEFT_DEVICE T warp_scan(T value) {
   for (int distance = 1; distance < kWarp; distance *= 2) {
     const T other = lane_before(value, distance);
-    if (lane() >= distance) value = taken<T, kOrder>(other, value);
+    if (lane() >= distance) value = taken<kOrder>(other, value);
   }
   return value;
 }
@@ -52,7 +57,7 @@ WEFT_DEVICE void scan_by_block(int64_t outer, int64_t length, int64_t inner, con
   T* const of_warps = shared<T, detail::kWarp, -6>();
   const int warp = int(threadIdx.x) / detail::kWarp, warps = int(blockDim.x) / detail::kWarp;
   for (int64_t line = blockIdx.x; line < outer * inner; line += gridDim.x) {
-    T carried = kOrder.product;  // the sum of all elements before the block's
+    detail::Running<T, kOrder> carried = kOrder.product;  // the sum of all elements before the block's
     for (int64_t first = 0; first < length; first += blockDim.x) {
       const int64_t step = first + threadIdx.x, i = kOrder.reverse ? length - 1 - step : step;
       const T own = step < length ? T(load(line / inner, i, line % inner)) : T(kOrder.product);
@@ -61,14 +66,14 @@ WEFT_DEVICE void scan_by_block(int64_t outer, int64_t length, int64_t inner, con
       const T before = lane_before(up_to, 1);
       if (lane() == detail::kWarp - 1) of_warps[warp] = up_to;
       __syncthreads();
-      T sum = carried;
+      detail::Running<T, kOrder> sum = carried;
       for (int w = 0; w < warps; ++w) {
         if (w == warp && step < length)
           put(line / inner, i, line % inner,
-              detail::taken<T, kOrder>(sum, !kOrder.exclusive ? up_to
-                                            : lane() > 0      ? before
-                                                              : T(kOrder.product)));
-        sum = detail::taken<T, kOrder>(sum, of_warps[w]);
+              T(detail::taken<kOrder>(sum, !kOrder.exclusive ? up_to
+                                           : lane() > 0      ? before
+                                                             : T(kOrder.product))));
+        sum = detail::taken<kOrder>(sum, of_warps[w]);
       }
       carried = sum;
       __syncthreads();  // so that the next elements may write

@@ -5,6 +5,7 @@
 
 #include "weft/scratch.h"
 #include "weft/sliding_window.h"
+#include "weft/sum_type.h"
 #include "weft/team.h"
 
 namespace weft {
@@ -64,6 +65,33 @@ void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, in
   });
 }
 
+namespace detail {
+/// What `combine` makes of elements that come one after the other, as `count` neighbours each. Very many are combined
+/// in parts, so that sums of them keep their digits (weft/sum_type.h).
+template <class T>
+class InParts {
+ public:
+  InParts(int64_t count, int64_t most) : count_(count), part_(most > kAddedInTurn ? count : 0) {}
+  /// Calls add(i, to) for each i below `total`, which combines with what is there, and leaves the result in `all`.
+  template <class Combine, class Add>
+  void run(int64_t total, T identity, const Combine& combine, T* all, const Add& add) {
+    std::fill_n(all, count_, identity);
+    for (int64_t i = 0; i < std::min(total, kAddedInTurn); ++i) add(i, all);
+    for (int64_t first = kAddedInTurn; first < total; first += kAddedInTurn) {
+      T* const part = part_.get();
+      std::fill_n(part, count_, identity);
+      for (int64_t i = first; i < std::min(total, first + kAddedInTurn); ++i) add(i, part);
+#pragma omp simd
+      for (int64_t o = 0; o < count_; ++o) all[o] = combine(all[o], part[o]);
+    }
+  }
+
+ private:
+  const int64_t count_;
+  const Scratch<T> part_;
+};
+}  // namespace detail
+
 /// Pools: `combine` (a maximum, a sum) over the taps inside the input, from `identity` on; first along each row, then
 /// across rows. Calls put(plane, 0, first output, outputs of the row, results, taps), where taps holds how many lay
 /// inside. Each thread puts by a copy, as TilePut does.
@@ -77,6 +105,7 @@ void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x,
     const Scratch<T> memory((in_rows + 3) * width);
     T *const along = memory.get(), *const result = along + in_rows * width, *const count = result + width,
              *const taps = count + width;
+    detail::InParts<T> along_rows(in_rows * width, w.taps[2]), across_rows(width, w.taps[0] * w.taps[1]);
     std::fill(count, count + width, T(0));
     for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
       int64_t first, last;
@@ -84,28 +113,26 @@ void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x,
       for (int64_t o = first; o < last; ++o) count[o] += 1;
     }
     for (int64_t plane = begin; plane < end; ++plane) {
-      std::fill(along, along + in_rows * width, identity);
-      for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
+      along_rows.run(w.taps[2], identity, combine, along, [&](int64_t tap, T* all) {
         int64_t first, last;
         w.inside(tap, first, last);
         for (int64_t row = 0; row < in_rows; ++row) {
           const T* from = x + (plane * in_rows + row) * w.in[2] + w.at(2, first, tap);
-          T* to = along + row * width + first;
+          T* to = all + row * width + first;
 #pragma omp simd
           for (int64_t o = 0; o < last - first; ++o) to[o] = combine(to[o], from[o * stride]);
         }
-      }
+      });
       for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
-        std::fill(result, result + width, identity);
         T rows = 0;
-        for (int64_t tap = 0; tap < w.taps[0] * w.taps[1]; ++tap) {
+        across_rows.run(w.taps[0] * w.taps[1], identity, combine, result, [&](int64_t tap, T* all) {
           const int64_t z = w.at(0, row / w.out[1], tap / w.taps[1]), y = w.at(1, row % w.out[1], tap % w.taps[1]);
-          if (z < 0 || z >= w.in[0] || y < 0 || y >= w.in[1]) continue;
+          if (z < 0 || z >= w.in[0] || y < 0 || y >= w.in[1]) return;
           rows += 1;
           const T* from = along + (z * w.in[1] + y) * width;
 #pragma omp simd
-          for (int64_t o = 0; o < width; ++o) result[o] = combine(result[o], from[o]);
-        }
+          for (int64_t o = 0; o < width; ++o) all[o] = combine(all[o], from[o]);
+        });
         for (int64_t o = 0; o < width; ++o) taps[o] = rows * count[o];
         own_put(plane, int64_t{0}, row * width, width, static_cast<const T*>(result), static_cast<const T*>(taps));
       }
@@ -114,18 +141,54 @@ void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x,
 }
 
 namespace detail {
+/// The sums of a row of outputs over very many taps: those of some taps are added up in a wider type (sum_type.h).
+template <class T>
+class TapSums {
+ public:
+  TapSums(int64_t outputs, int64_t taps)
+      : outputs_(outputs), taps_(taps), of_part_(outputs), of_all_(taps > kMostInTurn ? outputs : 0) {}
+  void start() {
+    in_part_ = 0;
+    std::fill_n(of_part_.get(), outputs_, T(0));
+    if (taps_ > kMostInTurn) std::fill_n(of_all_.get(), outputs_, 0);
+  }
+  /// Where the products of the next tap are added.
+  T* of_next_tap() {
+    if (in_part_++ == kMostInTurn) finish_part(), in_part_ = 1;
+    return of_part_.get();
+  }
+  const T* finish() {
+    if (taps_ <= kMostInTurn) return of_part_.get();
+    finish_part();
+#pragma omp simd
+    for (int64_t o = 0; o < outputs_; ++o) of_part_[o] = T(of_all_[o]);
+    return of_part_.get();
+  }
+
+ private:
+  static constexpr int64_t kMostInTurn = 4 * kAddedInTurn;
+  void finish_part() {
+#pragma omp simd
+    for (int64_t o = 0; o < outputs_; ++o) of_all_[o] += of_part_[o], of_part_[o] = 0;
+  }
+  const int64_t outputs_, taps_;
+  int64_t in_part_ = 0;  // taps whose products it holds
+  const Scratch<T> of_part_;
+  const Scratch<SumOfSums<T>> of_all_;
+};
 /// The outputs first .. last of a row whose tap lies inside the image, and where that of output 0 would lie.
 struct TapReach {
   int64_t first, last, shift;
 };
 /// Adds the products of one row of taps to the sums of a row of outputs.
 template <class T>
-inline void add_tap_row(const SlidingWindow& w, const TapReach* reach, const T* from, const T* weight, T* sums) {
+inline void add_tap_row(const SlidingWindow& w, const TapReach* reach, const T* from, const T* weight,
+                        TapSums<T>& sums) {
   for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
     const int64_t first = reach[tap].first, count = reach[tap].last - first;
     const T* const at = from + first * w.stride[2] + reach[tap].shift;
     const T factor = weight[tap];
-    T* const to = sums + first;
+    T* const to = sums.of_next_tap() + first;
     if (w.stride[2] == 1) {
 #pragma omp simd
       for (int64_t o = 0; o < count; ++o) to[o] += factor * at[o];
@@ -143,29 +206,29 @@ template <class T, class Put>
 void convolve_planes(Team& team, const SlidingWindow& w, int64_t planes, int64_t filters, const T* x, const T* f,
                      Put&& put) {
   const int64_t rows = w.out[0] * w.out[1], work = w.out[2] * w.tap_count();
-  team.parallel(
-      planes * filters * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)),
-      [&](int64_t begin, int64_t end) {
-        const auto own_put = put;
-        const Scratch<T> sums(w.out[2]);
-        const Scratch<detail::TapReach> reach(w.taps[2]);
-        for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
-          reach[tap].shift = w.at(2, 0, tap);
-          w.inside(tap, reach[tap].first, reach[tap].last);
-        }
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t row = i % rows, filter = i / rows;
-          const T *plane = x + filter / filters * w.in_count(), *weight = f + filter * w.tap_count();
-          const TapRange z = taps_inside(w, 0, row / w.out[1]), y = taps_inside(w, 1, row % w.out[1]);
-          std::fill(sums.get(), sums.get() + w.out[2], T(0));
-          for (int64_t tz = z.first; tz < z.last; ++tz)
-            for (int64_t ty = y.first; ty < y.last; ++ty)
-              detail::add_tap_row(w, reach.get(),
-                                  detail::input_row(w, plane, w.at(0, row / w.out[1], tz), w.at(1, row % w.out[1], ty)),
-                                  weight + (tz * w.taps[1] + ty) * w.taps[2], sums.get());
-          own_put(filter / filters, filter % filters, row * w.out[2], w.out[2], static_cast<const T*>(sums.get()));
-        }
-      });
+  team.parallel(planes * filters * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)),
+                [&](int64_t begin, int64_t end) {
+                  const auto own_put = put;
+                  detail::TapSums<T> sums(w.out[2], w.tap_count());
+                  const Scratch<detail::TapReach> reach(w.taps[2]);
+                  for (int64_t tap = 0; tap < w.taps[2]; ++tap) {
+                    reach[tap].shift = w.at(2, 0, tap);
+                    w.inside(tap, reach[tap].first, reach[tap].last);
+                  }
+                  for (int64_t i = begin; i < end; ++i) {
+                    const int64_t row = i % rows, filter = i / rows;
+                    const T *plane = x + filter / filters * w.in_count(), *weight = f + filter * w.tap_count();
+                    const TapRange z = taps_inside(w, 0, row / w.out[1]), y = taps_inside(w, 1, row % w.out[1]);
+                    sums.start();
+                    for (int64_t tz = z.first; tz < z.last; ++tz)
+                      for (int64_t ty = y.first; ty < y.last; ++ty)
+                        detail::add_tap_row(
+                            w, reach.get(),
+                            detail::input_row(w, plane, w.at(0, row / w.out[1], tz), w.at(1, row % w.out[1], ty)),
+                            weight + (tz * w.taps[1] + ty) * w.taps[2], sums);
+                    own_put(filter / filters, filter % filters, row * w.out[2], w.out[2], sums.finish());
+                  }
+                });
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "weft/sum_type.h"
 #include "weft/team.h"
 #include "weft/types.h"
 
@@ -11,37 +12,41 @@ namespace weft {
 
 namespace detail {
 
-/// The sum or the product of what was taken and one more element.
+/// The type of a running sum or product: a sum keeps more digits than its elements, however many they are.
 template <class T, ScanOrder kOrder>
-inline T taken(T before, T element) {
-  if constexpr (kOrder.product) return T(before * element);
-  return T(before + element);
+using Running = std::conditional_t<kOrder.product, T, SumOfSums<T>>;
+
+/// The sum or the product of what was taken and one more element.
+template <ScanOrder kOrder, class R, class T>
+inline R taken(R before, T element) {
+  if constexpr (kOrder.product) return R(before * element);
+  return R(before + element);
 }
 
 /// One line: a sum in a register.
 template <class T, ScanOrder kOrder, class Load, class Put>
 inline void scan_line(int64_t outer, int64_t length, int64_t inner, Load& load, Put& put) {
-  T sum = kOrder.product;
+  Running<T, kOrder> sum = kOrder.product;
   for (int64_t step = 0; step < length; ++step) {
     const int64_t i = kOrder.reverse ? length - 1 - step : step;
-    const T before = sum;
-    sum = taken<T, kOrder>(sum, load(outer, i, inner));
-    put(outer, i, inner, kOrder.exclusive ? before : sum);
+    const T before = T(sum);
+    sum = taken<kOrder>(sum, T(load(outer, i, inner)));
+    put(outer, i, inner, kOrder.exclusive ? before : T(sum));
   }
 }
 
 /// Lines that lie side by side: a row of sums, of which each step of the axis is a vector operation.
 template <class T, ScanOrder kOrder, int64_t kColumns, class Load, class Put>
 inline void scan_columns(int64_t outer, int64_t length, int64_t first, int64_t count, Load& load, Put& put) {
-  T sums[kColumns];
-  for (T& sum : sums) sum = kOrder.product;
+  Running<T, kOrder> sums[kColumns];
+  for (auto& sum : sums) sum = kOrder.product;
   for (int64_t step = 0; step < length; ++step) {
     const int64_t i = kOrder.reverse ? length - 1 - step : step;
 #pragma omp simd
     for (int64_t j = 0; j < count; ++j) {
-      const T before = sums[j];
-      sums[j] = taken<T, kOrder>(before, load(outer, i, first + j));
-      put(outer, i, first + j, kOrder.exclusive ? before : sums[j]);
+      const T before = T(sums[j]);
+      sums[j] = taken<kOrder>(sums[j], T(load(outer, i, first + j)));
+      put(outer, i, first + j, kOrder.exclusive ? before : T(sums[j]));
     }
   }
 }

@@ -1,6 +1,8 @@
 // Scatter: the result is a copy of the data in which elements have been replaced, or reduced with updates,
 // where the indices say. Several updates may meet in one element; they are applied in the order of the updates,
-// so that a sum comes out with the same bits in every run. A state that is updated in place is not copied.
+// so that a sum comes out with the same bits in every run. A state that is updated in place is not copied. Where very
+// many updates meet in one element, or the elements have 16 bits, sums are kept in an array of a wider type
+// (weft/sum_type.h), which then becomes the result.
 //
 //   host:    for all i: y[i] = data[i];     then for all u: y[indices[u]] += updates[u];
 //   device:  each thread has the elements of the result along which no updates meet (a column), copies its
@@ -38,6 +40,7 @@ class ScatterWriter {
     const Parameter& parameter = context_.kernel.parameters[static_cast<size_t>(context_.output_parameter(output))];
     name_ = context_.parameter_name(static_cast<size_t>(context_.output_parameter(output)));
     if (context_.facts().has_grid) return columns(parameter);
+    if (const char* type = wide_type(); *type) return sums_in_array(parameter, type);
     if (in_place_) return put_updates(parameter);
     Statements statements;
     append_part(statements, copy_data());
@@ -61,6 +64,48 @@ class ScatterWriter {
       store(elements, index);
       for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) elements.scopes.close(*loop);
     });
+  }
+
+  /// The type in which sums are kept until all updates are in them; empty where that is the result itself.
+  const char* wide_type() const {
+    constexpr int64_t kMany = 16;
+    const DType dtype = body_.type(op_.outputs[0]).dtype;
+    const bool adds = op_.has("reduction") && op_.text("reduction") == "add";
+    if (!adds || !is_float(dtype) || dtype_bytes(dtype) > 4) return "";
+    const int64_t elements = element_count(context_.dims(op_.inputs[0]));
+    if (element_count(context_.dims(op_.inputs[2])) >= kMany * elements) return "double";
+    return dtype_bytes(dtype) < 4 ? "float" : "";
+  }
+
+  /// Where an element lies in the array of sums, which has the dimensions `sum_dims_` of the result.
+  Expr sum_at(const IndexList& index) const {
+    const Dims dims = context_.dims(op_.inputs[0]);
+    IndexExpr at;
+    for (size_t d : sum_dims_) at = at * dims[d] + index[d];
+    return element(sums_, at);
+  }
+  Element sum_of(const Elements& elements, const IndexList& index) const {
+    return {call(compute_type(body_.type(op_.outputs[0]).dtype), {sum_at(index)}), elements.scopes.current};
+  }
+
+  /// On the host all sums lie in one array.
+  Statements sums_in_array(const Parameter& parameter, const std::string& type) {
+    const ValueId data = op_.inputs[0];
+    const Dims dims = context_.dims(data);
+    sums_ = context_.names.unique("sums");
+    for (size_t d = 0; d < dims.size(); ++d) sum_dims_.push_back(d);
+    const std::string memory = context_.names.unique(sums_ + "_memory");
+    Statements statements = {
+        "const weft::Scratch<" + type + "> " + memory + "(" + std::to_string(element_count(dims)) + ");",
+        type + "* const " + sums_ + " = " + memory + ".get();"};
+    append_part(statements, nest(body_.type(data), dims, [&](Elements& elements, const IndexList& index) {
+                  elements.scopes.current->put(weftc::Store{sum_at(index), elements.at(data, index).expr});
+                }));
+    append_part(statements, put_updates(parameter));
+    append_part(statements, nest(body_.type(data), dims, [&](Elements& elements, const IndexList& index) {
+                  elements.store(0, index, sum_of(elements, index));
+                }));
+    return statements;
   }
 
   Statements copy_data() {
@@ -120,7 +165,12 @@ class ScatterWriter {
     OpenOuter open = open_outer(elements.scopes, outer, cuts, context_);
     IndexList index(dims.size()), update(update_dims.size());
     for (size_t c = 0; c < column.size(); ++c) index[column[c]] = open.index[c];
-    if (!in_place_)
+    const bool has_sums = *wide_type() && open_sums(open.inner(), elements.scopes.names, met);
+    if (has_sums)
+      loops_over(elements, &open.inner(), type, met, index, [&] {
+        elements.scopes.current->put(weftc::Store{sum_at(index), elements.at(data, index).expr});
+      });
+    else if (!in_place_)
       loops_over(elements, &open.inner(), type, met, index,
                  [&] { elements.store(0, index, elements.at(data, index)); });
     std::vector<Expr> inside;
@@ -138,7 +188,22 @@ class ScatterWriter {
     elements.scopes.current = &part;
     loops_over(elements, &part, update_type, update_met, update, [&] { put_update(elements, parameter, update); });
     part.finish();
+    elements.scopes.current = &open.inner();
+    if (has_sums)
+      loops_over(elements, &open.inner(), type, met, index, [&] { elements.store(0, index, sum_of(elements, index)); });
     close_outer(elements.scopes, open);
+  }
+
+  /// On a grid a thread has an array of its column's sums, if they are few.
+  bool open_sums(Scope& column, Names& names, const std::vector<size_t>& met) {
+    constexpr int64_t kMostSums = 64;
+    const Dims dims = context_.dims(op_.inputs[0]);
+    int64_t count = 1;
+    for (size_t d : met) count *= dims[d];
+    if (count > kMostSums) return false;
+    sums_ = names.unique("sums"), sum_dims_ = met;
+    column.put(LocalArray{wide_type(), sums_, count});
+    return true;
   }
 
   /// A variable with the local index of an entry; -1 where the entry is out of range or another rank holds the
@@ -195,7 +260,7 @@ class ScatterWriter {
     const std::string update = elements.scopes.names.unique("update");
     Scope& scope = *elements.scopes.current;
     scope.put(Let{compute_type(parameter.type.dtype), update, elements.at(updates, index).expr});
-    const Expr place = element(name_, context_.offset(parameter, to));
+    const Expr place = sums_.empty() ? element(name_, context_.offset(parameter, to)) : sum_at(to);
     const std::string reduction = op_.has("reduction") ? op_.text("reduction") : "none";
     scope.put(If{all_of(held), {Store{place, combined(reduction, place, update)}}});
   }
@@ -205,6 +270,8 @@ class ScatterWriter {
   const Op& op_;
   const bool in_place_;  // the result lies where the data does: there is nothing to copy
   std::string name_;
+  std::string sums_;              // the array of wider sums, if there is one
+  std::vector<size_t> sum_dims_;  // its dimensions
 };
 
 }  // namespace

@@ -1,0 +1,179 @@
+# test: slow
+"""Sums of very many elements keep their digits: the error of each kind of sum against float64 is at most four times that of a
+pairwise sum in fp32, or of the rounding of the result. On the host and over the emulated cuda target, in fp32 and in 16 bits.
+In `full` for 10^2 to 10^7 elements."""
+
+import dataclasses
+import sys
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper
+
+import harness
+
+sys.path[:0] = [str(harness.ROOT / "test" / "emulation")]
+from emulated import Emulated  # noqa: E402
+
+SIZES = [10**power for power in range(2, 8)] if harness.FULL else [100, 30000]
+ALLOWED = 4
+TYPES = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+ROUNDING = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
+# What the functions behind a sum add to its error, in roundings: an exponential and a quotient.
+FUNCTIONS = {"softmax": 4, "cross_entropy": 4}
+# A product adds 1024 terms in turn, which takes a few times the error of a tree; it does not grow with more terms.
+OF_KIND = {"product": 12}
+
+
+@dataclasses.dataclass
+class Sum:
+    """A node, its operands, and the terms of each element of its result, along the last axis."""
+
+    name: str
+    node: tuple  # the operator and its attributes
+    inputs: list
+    terms: np.ndarray
+    scale: object = 1.0
+    dtype: str = "fp32"
+
+
+def pairwise(terms):
+    """Sums along the last axis in fp32, as a tree."""
+    terms = terms.astype(np.float32)
+    while terms.shape[-1] > 1:
+        if terms.shape[-1] % 2:
+            terms = np.concatenate([terms, np.zeros_like(terms[..., :1])], axis=-1)
+        terms = terms[..., ::2] + terms[..., 1::2]
+    return terms[..., 0]
+
+
+def axes(*numbers):
+    return np.array(numbers, np.int64)
+
+
+def factors(n):
+    """Two numbers whose product is n."""
+    a = max(d for d in range(1, int(n**0.5) + 1) if n % d == 0)
+    return a, n // a
+
+
+def reductions(n, random, dtype="fp32"):
+    """Reductions of rows, columns, whole tensors and inner dimensions, with `n` elements each."""
+    many = max(2, min(24, 2_000_000 // n))
+    outer, inner = factors(n)
+    drawn = lambda *shape: random.random(shape, dtype=np.float32).astype(TYPES[dtype])  # noqa: E731
+    wide = lambda x: x.astype(np.float64)  # noqa: E731
+    rows, columns, whole, middle = drawn(many, n), drawn(n, many), drawn(n), drawn(outer, many, inner)
+    mean = lambda name, x, over, terms: Sum(  # noqa: E731
+        name, ("ReduceMean", {"keepdims": 0}), [x, axes(*over)], wide(terms), 1 / n, dtype)
+    return [
+        mean("rows", rows, [1], rows),
+        mean("columns", columns, [0], columns.T),
+        mean("whole", whole, [0], whole[None]),
+        mean("middle", middle, [0, 2], middle.transpose(1, 0, 2).reshape(many, n)),
+        mean("images", middle[:, :, :, None], [0, 2, 3], middle.transpose(1, 0, 2).reshape(many, n)),
+    ]
+
+
+def functions(n, random):
+    """Sums of functions of elements, running sums, sums by indices, windows and products, with `n` elements each."""
+    many = max(2, min(24, 2_000_000 // n))
+    drawn = lambda *shape: random.random(shape, dtype=np.float32)  # noqa: E731
+    rows, columns = drawn(many, n), drawn(n, 5)
+    exp = np.exp(rows.astype(np.float64))
+    log_shares = np.log(np.exp(columns.astype(np.float64)).sum(1)) - columns[:, 1]
+    outer, inner = factors(n)
+    image, left, right = drawn(1, 3, outer, inner), drawn(3, n), drawn(n, 5)
+    at = random.integers(0, 2, n)
+    updates = drawn(n, 3)
+    found = [
+        Sum("squares", ("ReduceSumSquare", {"keepdims": 0}), [rows, axes(1)], rows.astype(np.float64) ** 2),
+        Sum("column_squares", ("ReduceSumSquare", {"keepdims": 0}), [columns, axes(0)], columns.T.astype(np.float64) ** 2),
+        Sum("softmax", ("Softmax", {"axis": 1}), [rows], exp, lambda sums: exp / sums[..., None]),
+        Sum("cross_entropy", ("SoftmaxCrossEntropyLoss", {}), [columns, np.full(n, 1)], log_shares[None], 1 / n),
+        Sum("row_scan", ("CumSum", {}), [rows, np.array(1)], rows.astype(np.float64), "scan"),
+        Sum("column_scan", ("CumSum", {}), [columns, np.array(0)], columns.T.astype(np.float64), "column scan"),
+        Sum("scatter", ("ScatterElements", {"axis": 0, "reduction": "add"}),
+            [np.zeros((2, 3), np.float32), np.repeat(at[:, None], 3, 1), updates],
+            np.stack([np.where(at == row, updates[:, column], 0).astype(np.float64) for row in range(2) for column in range(3)])),
+        Sum("product", ("MatMul", {}), [left, right], np.einsum("mk,kn->mnk", left, right, dtype=np.float64).reshape(15, n)),
+    ]
+    if n <= 100_000:
+        window = {"kernel_shape": [outer, inner]}
+        found.append(Sum("pool", ("AveragePool", window), [image], image.reshape(3, n).astype(np.float64), 1 / n))
+    return found
+
+
+def model_of(sums):
+    nodes, inputs, outputs = [], [], []
+    for i, each in enumerate(sums):
+        names = [f"{each.name}{i}_x{k}" for k in range(len(each.inputs))]
+        for name, array in zip(names, each.inputs):
+            if array.dtype.kind in "iu" and array.size < 8:
+                nodes.append(helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(array)))
+            else:
+                inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
+        nodes.append(helper.make_node(each.node[0], names, [f"{each.name}{i}"], **each.node[1]))
+        outputs.append(helper.make_tensor_value_info(f"{each.name}{i}", helper.np_dtype_to_tensor_dtype(TYPES[each.dtype]), None))
+    graph = helper.make_graph(nodes, "sums", inputs, outputs)
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+
+
+def feed(sums, folder):
+    flags = []
+    for i, each in enumerate(sums):
+        for k, array in enumerate(each.inputs):
+            if array.dtype.kind in "iu" and array.size < 8:
+                continue
+            file = folder / f"{each.name}{i}_x{k}.npy"
+            np.save(file, array.view(np.uint16) if each.dtype == "bf16" else array)
+            flags += ["--input", f"{file.stem}={file}"]
+    return flags
+
+
+def compare(name, each, found):
+    """One result: the largest error of an element, as a part of it, beside that of a pairwise sum."""
+    if isinstance(each.scale, str):
+        exact = np.cumsum(each.terms, axis=-1)
+        found = found.T if each.scale == "column scan" else found
+        # A running sum is as good as the pairwise sum of all of it, element by element.
+        sums = pairwise(each.terms)
+        by_pairs = float(np.max(np.abs(sums - exact[..., -1]) / exact[..., -1]))
+    else:
+        scaled = each.scale if callable(each.scale) else lambda s: s * each.scale
+        exact, sums = scaled(each.terms.sum(-1)), scaled(pairwise(each.terms).astype(np.float64))
+        by_pairs = float(np.max(np.abs(sums - exact) / exact))
+    error = float(np.max(np.abs(found.reshape(exact.shape).astype(np.float64) - exact) / exact))
+    most = OF_KIND.get(each.name, ALLOWED) * max(by_pairs, ROUNDING[each.dtype]) + FUNCTIONS.get(each.name, 0) * ROUNDING[each.dtype]
+    harness.measured(name, error <= most, f"{error:.1e}, a pairwise sum {by_pairs:.1e}")
+
+
+def check_sums(name, sums, folder, compile_, environment=None):
+    model = folder / "model.onnx"
+    onnx.save(model_of(sums), model)
+    status, _, err = compile_("compile", model, "-o", folder / "program", timeout=1800)
+    if status != 0:
+        return harness.failed(name, f"compile: exit {status}: {err[-400:]}")
+    status, _, err = harness.run([folder / "program", *feed(sums, folder), "--output-dir", folder, "--timeout", 600], timeout=1800, env=environment)
+    if status != 0:
+        return harness.failed(name, f"run: exit {status}: {err[-400:]}")
+    for i, each in enumerate(sums):
+        found = np.load(folder / f"{each.name}{i}.npy")
+        compare(f"{name}/{each.dtype}/{each.name}", each, found.view(TYPES[each.dtype]) if each.dtype == "bf16" else found)
+
+
+def main():
+    harness.need_weft()
+    target = Emulated()
+    for n in SIZES:
+        random = np.random.default_rng(n)
+        sums = [*reductions(n, random), *functions(n, random)]
+        small = [reductions(n, random, dtype) for dtype in ("fp16", "bf16")]
+        check_sums(f"host/{n}", [*sums, *small[0], *small[1]], harness.scratch(f"long_sums/{n}"), harness.weft)
+        # The emulation computes a library's product by itself.
+        emulated = [each for each in sums if each.name != "product"] + small[0]
+        check_sums(f"cuda/{n}", emulated, harness.scratch(f"long_sums/cuda_{n}"), target.run, target.environment)
+
+
+main()

@@ -1,4 +1,4 @@
-// BitShift (ONNX BitShift-11) of unsigned integers, and BitCast-26: pointwise ops whose text depends on an attribute
+// BitShift (ONNX BitShift-28) of integers, and BitCast-26: pointwise ops whose text depends on an attribute
 // that the op's import or its operand's type sets.
 #include "ir/ops/pointwise.h"
 
@@ -6,7 +6,7 @@ namespace weftc {
 
 namespace {
 
-/// BitShift-11 has a direction, which the scalar texts know as an integer.
+/// BitShift has a direction, which the scalar texts know as an integer.
 bool import_bit_shift(Graph& graph, OpId id, int, const OpView& view) {
   const std::string direction = view.op().has("direction") ? view.op().text("direction") : "";
   if (direction != "LEFT" && direction != "RIGHT")
@@ -16,18 +16,13 @@ bool import_bit_shift(Graph& graph, OpId id, int, const OpView& view) {
   return true;
 }
 
-bool infer_bit_shift(const OpView& op, std::vector<TensorType>& results) {
-  const DType dtype = op.type(0).dtype;
-  if (is_float(dtype) || is_signed_int(dtype) || dtype == DType::Bool)
-    return op.fail("bit-shift-dtype", "operand 0 has element type {}, an unsigned integer type is needed",
-                   dtype_name(dtype));
-  return infer_broadcast(op, results);
-}
-
-/// Without those that are shifted out of the type, which putting the result into a tensor cuts.
-int64_t shifted(int64_t x, int64_t bits, bool left) {
+/// Without those that are shifted out of the type, which putting the result into a tensor cuts. To the right copies of
+/// the sign follow; only integers of 64 bits without one need another shift.
+int64_t shifted(int64_t x, int64_t bits, bool left, DType dtype) {
   const auto value = static_cast<uint64_t>(x), count = static_cast<uint64_t>(bits);
-  return count > 63 ? 0 : static_cast<int64_t>(left ? value << count : value >> count);
+  if (left) return count > 63 ? 0 : static_cast<int64_t>(value << count);
+  if (dtype == DType::U64) return count > 63 ? 0 : static_cast<int64_t>(value >> count);
+  return x >> std::min<uint64_t>(count, 63);
 }
 
 /// BitCast-26: another type of the same width.
@@ -60,9 +55,10 @@ const OpDef kBitShift{
     .inputs = {2, 2},
     .category = Category::Pointwise,
     .import = import_bit_shift,
-    .infer = infer_bit_shift,
+    .infer = infer_bits,
     .scalar = "$left ? weft::shift_left<$T>($0, $1) : weft::shift_right<$T>($0, $1)",
-    .int_value = [](const int64_t* x, const Op& op, DType) { return shifted(x[0], x[1], int_of(op, "left")); },
+    .int_value = [](const int64_t* x, const Op& op,
+                    DType dtype) { return shifted(x[0], x[1], int_of(op, "left"), dtype); },
     .eval = eval_pointwise};
 
 const OpDef kBitCast{.kind = OpKind::BitCast,

@@ -260,27 +260,26 @@ OpDef cast() {
   return strings(std::move(def));
 }
 
-/// Mod-13: the sign of the divisor by default, which is defined for integers only; fmod = 1 takes that of the
-/// dividend.
-bool infer_modulo(const OpView& op, std::vector<TensorType>& results) {
-  if (is_float(op.type(0).dtype) && !int_of(op.op(), "fmod"))
-    return op.fail("mod-fmod", "'fmod' must be 1 for floating operands");
-  return infer_broadcast(op, results);
+/// By the divisor: the quotient is rounded down, or with fmod = 1 towards zero.
+Derivatives gradient_of_modulo(const BackwardStep& s) {
+  const Term quotient = s.in(0) / s.in(1);
+  const Term towards_zero = quotient.apply(OpKind::Sign) * quotient.apply(OpKind::Abs).floor();
+  return {s.g, -(s.g * (int_of(s.op, "fmod") ? towards_zero : quotient.floor()))};
 }
 
-/// The text for integers chooses by the attribute, a literal there, so that the compiler drops the other
-/// branch.
+/// Mod-28: the sign of the divisor by default (which older opsets define for integers only); fmod = 1 takes that of the
+/// dividend. The texts choose by the attribute, a literal there, so that the compiler drops the other branch.
 OpDef modulo() {
   OpDef def = pointwise({OpKind::Mod,
                          "Mod",
-                         "std::fmod($0, $1)",
-                         REAL(std::fmod(x[0], x[1])),
+                         "$fmod ? std::fmod($0, $1) : weft::floor_mod<$T>($0, $1)",
+                         REAL(int_of(op, "fmod") ? std::fmod(x[0], x[1]) : real_modulo(x[0], x[1])),
                          "$fmod ? weft::int_rem<$T>($0, $1) : weft::int_mod<$T>($0, $1)",
                          WHOLE(int_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
                          {{"fmod", AttrType::Int, 0}}},
-                        2, infer_modulo);
+                        2, infer_broadcast);
   def.cost = ScalarCost::Moderate;
-  def.gradient = WEFT_GRADIENT({g, -(g * (x / x1).apply(OpKind::Sign) * (x / x1).apply(OpKind::Abs).floor())});
+  def.gradient = gradient_of_modulo;
   return def;
 }
 

@@ -37,6 +37,7 @@ bool int_less(int64_t a, int64_t b, DType dtype);
 // As NumPy: NaN if either is.
 double real_max(double a, double b);
 double real_min(double a, double b);
+double real_modulo(double a, double b);  // the sign of b
 double softplus(double x);
 
 }  // namespace weftc

@@ -46,7 +46,7 @@ bool infer_logical(const OpView& op, std::vector<TensorType>& results) {
 }
 
 bool infer_bits(const OpView& op, std::vector<TensorType>& results) {
-  if (is_float(op.type(0).dtype))
+  if (!is_integer(op.type(0).dtype))
     return op.fail("operand-not-integer", "operand 0 has element type {}, an integer type is needed",
                    dtype_name(op.type(0).dtype));
   return infer_broadcast(op, results);
@@ -220,6 +220,12 @@ int64_t int_power(int64_t base, int64_t exponent) {
 
 bool int_less(int64_t a, int64_t b, DType dtype) {
   return dtype == DType::U64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
+}
+
+double real_modulo(double a, double b) {
+  const double rest = std::fmod(a, b);
+  if (rest == 0) return std::copysign(rest, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 double real_max(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }

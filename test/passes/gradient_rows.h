@@ -45,7 +45,7 @@ constexpr GradientRow kGradientRows[] = {
     {"Mean", "x[$a, $b], w[$b], v[$a, 1]", "z = Mean(x, w$(|, v))"},
     {"Min", "x[$a, $b], w[$b], v[$a, 1]", "z = Min(x, w$(|, v))"},
     {"Mish", "x[$a, $b]", "z = Mish(x)"},
-    {"Mod", "x[$a, $b], w[$b]", "h = Mul(x, four) e = Exp(w) z = Mod<fmod = 1>(h, e)"},
+    {"Mod", "x[$a, $b], w[$b]", "h = Mul(x, four) e = Exp(w) z = Mod<fmod = $(0|1)>(h, e)"},
     {"Mul", "x[$a, $(1|$b)], w[$(1|$a), $b]", "z = Mul(x, w)"},
     {"Neg", "x[$a, $b]", "z = Neg(x)"},
     {"PRelu", "x[$a, $b], w[$(1|$b)]", "z = PRelu(x, w)"},

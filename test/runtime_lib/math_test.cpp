@@ -223,6 +223,9 @@ TEST_CASE("math: integer arithmetic as ONNX has it") {
 TEST_CASE("math: modulo of floats, rounding, clamping") {
   CHECK(floor_mod(-7.0f, 3.0f) == 2);
   CHECK(floor_mod(7.5, -3.0) == -1.5);
+  CHECK(std::signbit(floor_mod(6.0f, -3.0f)));
+  CHECK_FALSE(std::signbit(floor_mod(-0.0f, 3.0f)));
+  CHECK(floor_mod(-2.0f, INFINITY) == INFINITY);
   CHECK(weft::fmod(-7.0f, 3.0f) == -1);
   CHECK(round_even(2.5f) == 2);
   CHECK(round_even(-3.5) == -4);

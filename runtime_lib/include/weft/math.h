@@ -333,11 +333,12 @@ template <class T>
 WEFT_HD T fmod(T a, T b) {
   return std::fmod(a, b);
 }
-/// With fmod = 0: the sign of the divisor.
+/// With fmod = 0: the sign of the divisor, that of a zero too.
 template <class T>
 WEFT_HD T floor_mod(T a, T b) {
   const T rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  if (rest == 0) return std::copysign(rest, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 /// ONNX Div on integers: towards zero. Division by zero gives 0, and the one overflow wraps: neither may stop a
@@ -442,14 +443,16 @@ WEFT_HD auto saturate(float x) {
   return Result(int32_t(detail::at_most(above, high)));
 }
 
-/// ONNX BitShift: bits that are shifted out are lost, also all of them.
+/// ONNX BitShift: bits that are shifted out are lost, all of them by a negative number too. To the right copies of the
+/// sign follow.
 template <class T>
 WEFT_HD constexpr T shift_left(T x, T bits) {
-  return bits < T(8 * sizeof(T)) ? T(x << bits) : T(0);
+  using Bits = std::make_unsigned_t<T>;
+  return Bits(bits) < 8 * sizeof(T) ? T(Bits(x) << bits) : T(0);
 }
 template <class T>
 WEFT_HD constexpr T shift_right(T x, T bits) {
-  return bits < T(8 * sizeof(T)) ? T(x >> bits) : T(0);
+  return std::make_unsigned_t<T>(bits) < 8 * sizeof(T) ? T(x >> bits) : T(x < 0 ? -1 : 0);
 }
 
 /// ONNX BitCast: the bits of `x` as another type. Kernels compute with 16-bit floats as float: kStored says how such an

@@ -93,9 +93,13 @@ static std::optional<Length> range_length(const OpView& op) {
   return floor_quotient(maximum(span, 0) + (size - 1), size);
 }
 
-/// The number of elements is a shape, so all three operands must be known, as numbers or as lengths.
+/// The number of elements is a shape, so all three operands must be known, as numbers or as lengths. 16-bit floats are
+/// computed in one of the types that Range-27 lets a model ask for: either gives the numbers rounded once.
 static bool infer_range(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op)) return false;
+  const int64_t stash = int_of(op.op(), "stash_type");
+  if (stash != 1 && stash != 11)
+    return op.fail("range-stash-type", "'stash_type' is {}, expected 1 (float) or 11 (double)", stash);
   if (const std::optional<Length> length = range_length(op)) {
     results = {{op.type(0).dtype, {op.extent(*length)}, {}}};
     return true;
@@ -149,6 +153,7 @@ static bool depends_on_lengths(const OpView& op) {
 const OpDef kRange{.kind = OpKind::Range,
                    .name = "Range",
                    .onnx = {"Range", 11},
+                   .attrs = {{"stash_type", AttrType::Int, 1}},
                    .inputs = {3, 3},
                    .infer = infer_range,
                    .eval = eval_range,

@@ -12,10 +12,16 @@
 //
 // Only S passes from chunk to chunk. No exponent is above 0 where no g is. A g below -128 is taken as -128, by which a
 // state becomes 0 as well: the sums of g stay finite where a token resets the state with -infinity.
+//
+// Where a request says how many tokens there are, a Loop goes through full chunks of 16 of them, and another one
+// through the rest token by token: the one token of a decoding step costs what it should.
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "ir/ops/formula.h"
+#include "ir/ops/operand_shapes.h"
+#include "ir/ops/step_loop.h"
 
 namespace weftc {
 
@@ -27,29 +33,29 @@ constexpr int kQuery = 0, kKey = 1, kValue = 2, kState = 3, kDecay = 4, kBeta = 
 constexpr double kResets = -128;  // its exponential is 0 in f32
 
 struct Sizes {
-  int64_t batch, tokens, heads, group, keys, values;  // group: query heads of a head
-  int64_t chunk, chunks;
+  Extent batch, tokens;
+  int64_t heads, group, keys, values;  // group: query heads of a head
+};
+
+/// What is computed as one piece: `count` chunks of `size` tokens, a power of two, which the solution of a chunk's
+/// system halves.
+struct Chunks {
+  int64_t size, count;
 };
 
 bool decays(const Op& op) { return text_of(op, "update_rule").starts_with("gated"); }
 bool corrects(const Op& op) { return text_of(op, "update_rule").ends_with("delta"); }
 
-/// A chunk has a power of two of tokens, which the solution of its system halves.
 std::optional<Sizes> sizes_of(const OpView& op) {
-  constexpr int64_t kLongest = 64;
   const int64_t query_heads = int_of(op.op(), "q_num_heads"), heads = int_of(op.op(), "kv_num_heads");
-  const Dims q = op.dims(kQuery), k = op.dims(kKey), v = op.dims(kValue);
-  const bool fits = heads >= 1 && query_heads >= heads && query_heads % heads == 0 && q[2] % query_heads == 0 &&
-                    k == Dims{q[0], q[1], q[2] / query_heads * heads} && v[0] == q[0] && v[1] == q[1] &&
-                    v[2] % heads == 0;
+  const Shape q = op.type(kQuery).shape, v = op.type(kValue).shape;
+  const bool fits = heads >= 1 && query_heads >= heads && query_heads % heads == 0 && q[2].bound % query_heads == 0 &&
+                    v[2].bound % heads == 0;
   if (!fits)
-    return op.fail("linear-attention-heads", "{} query heads and {} key heads do not fit shapes {}, {} and {}",
-                   query_heads, heads, dims_text(q), dims_text(k), dims_text(v)),
+    return op.fail("linear-attention-heads", "{} query heads and {} key heads do not fit shapes {} and {}", query_heads,
+                   heads, shape_text(q), shape_text(v)),
            std::nullopt;
-  int64_t chunk = 1;
-  while (chunk < q[1] && chunk < kLongest) chunk *= 2;
-  const int64_t chunks = std::max<int64_t>(1, (q[1] + chunk - 1) / chunk);
-  return Sizes{q[0], q[1], heads, query_heads / heads, q[2] / query_heads, v[2] / heads, chunk, chunks};
+  return Sizes{q[0], q[1], heads, query_heads / heads, q[2].bound / query_heads, v[2].bound / heads};
 }
 
 /// True if operand `input` is there iff the rule reads it, [batch, tokens, n] with n one of two.
@@ -58,10 +64,21 @@ bool check_gate(const OpView& op, int input, bool is_read, const char* what, int
     return op.fail("linear-attention-gate", "the update rule '{}' {} the operand '{}'",
                    printable(text_of(op.op(), "update_rule")), is_read ? "needs" : "does not take", what);
   if (!is_read) return true;
-  const Dims q = op.dims(kQuery), dims = op.dims(input);
-  if (dims == Dims{q[0], q[1], n} || dims == Dims{q[0], q[1], or_n}) return true;
-  return op.fail("linear-attention-gate", "'{}' has shape {}, expected {} or {}", what, dims_text(dims),
-                 dims_text(Dims{q[0], q[1], n}), dims_text(Dims{q[0], q[1], or_n}));
+  if (!has_ndim(op, input, 3, 3) || !is_fixed_dim(op, input, 2)) return false;
+  const int64_t width = op.dims(input)[2];
+  if (width == n || width == or_n) return true;
+  return op.fail("linear-attention-gate", "'{}' has shape {}, expected {} or {} numbers for each token", what,
+                 shape_text(op.type(input).shape), n, or_n);
+}
+
+/// The shapes of the operands, by the sizes that the first of them say.
+OperandShapes shapes_of(const OpView& op, const Sizes& s) {
+  OperandShapes shapes = {{kKey, {s.batch, s.tokens, {s.heads * s.keys}}},
+                          {kValue, {s.batch, s.tokens, {s.heads * s.values}}},
+                          {kState, {s.batch, {s.heads}, {s.keys}, {s.values}}}};
+  for (const int gate : {kDecay, kBeta})
+    if (op.has(gate)) shapes.push_back({gate, {s.batch, s.tokens, op.type(gate).shape[2]}});
+  return shapes;
 }
 
 bool infer_linear_attention(const OpView& op, std::vector<TensorType>& results) {
@@ -70,20 +87,17 @@ bool infer_linear_attention(const OpView& op, std::vector<TensorType>& results) 
     return op.fail("linear-attention-rule", "'update_rule' is '{}', expected linear, gated, delta or gated_delta",
                    printable(rule));
   for (int i = 0; i < op.inputs(); ++i)
-    if (op.has(i) && (!is_real_operand(op, i) || !is_fixed(op, i))) return false;
+    if (op.has(i) && !is_real_operand(op, i)) return false;
   for (int i : {kQuery, kKey, kValue})
-    if (!has_ndim(op, i, 3, 3)) return false;
+    if (!has_ndim(op, i, 3, 3) || !is_fixed_dim(op, i, 2)) return false;
   const std::optional<Sizes> s = sizes_of(op);
   if (!s || !check_gate(op, kDecay, decays(op.op()), "decay", s->heads * s->keys, s->heads) ||
-      !check_gate(op, kBeta, corrects(op.op()), "beta", s->heads, 1))
+      !check_gate(op, kBeta, corrects(op.op()), "beta", s->heads, 1) ||
+      !have_shapes(op, shapes_of(op, *s), "linear-attention-dims"))
     return false;
-  const Dims state{s->batch, s->heads, s->keys, s->values};
-  if (op.has(kState) && op.dims(kState) != state)
-    return op.fail("linear-attention-state", "the past state has shape {}, expected {}", dims_text(op.dims(kState)),
-                   dims_text(state));
   const DType dtype = op.type(kQuery).dtype;
-  results = {{dtype, shape_of({s->batch, s->tokens, s->heads * s->group * s->values}), {}},
-             {op.has(kState) ? op.type(kState).dtype : dtype, shape_of(state), {}}};
+  results = {{dtype, {s->batch, s->tokens, {s->heads * s->group * s->values}}, {}},
+             {op.has(kState) ? op.type(kState).dtype : dtype, {s->batch, {s->heads}, {s->keys}, {s->values}}, {}}};
   return true;
 }
 
@@ -106,90 +120,110 @@ Term zeros_behind(Builder& build, Term x, size_t axis, int64_t count) {
   return {build, build.op(OpKind::Pad, {x.value()}, {{"pads", pads}})};
 }
 
+Term zeros_of(Builder& build, const Shape& shape) {
+  return {build, build.with_lengths(zeros(build, DType::F32, bounds(shape)), shape)};
+}
+
 /// X for (I + lower) X = I, lower [..., n, n] zero on and above the diagonal, n a power of two: the inverses of blocks
-/// on the diagonal, joined two by two. An inverse of [[a, 0], [l, c]] is [[a', 0], [-c' l a', c']].
-Term inverse_of_unit(Builder& build, Term lower) {
-  const Dims dims = lower.dims();
-  const int64_t n = dims.back(), lead = element_count({dims.begin(), dims.end() - 2});
-  const Term flat = lower.reshape({lead, n * n});
-  Term inverse(build, build.op(OpKind::Expand, {lower.scalar(1).value()}, {{"shape", Dims{lead, n, 1, 1}}}));
+/// on the diagonal, joined two by two. An inverse of [[a, 0], [l, c]] is [[a', 0], [-c' l a', c']]. `lead`: all
+/// dimensions but the last two.
+Term inverse_of_unit(Builder& build, Term lower, const Extent& lead) {
+  const Shape shape = lower.shape();
+  const int64_t n = shape.back().bound;
+  const Term flat = lower.reshape_to({lead, {n * n}});
+  Term inverse(build, build.with_lengths(lower.scalar(1).expand({lead.bound, n, 1, 1}).value(), {lead, {n}, {1}, {1}}));
   for (int64_t m = 1; m < n; m *= 2) {
     std::vector<double> at;  // of the blocks left of the second of each two
     for (int64_t pair = 0; pair < n / (2 * m); ++pair)
       for (int64_t row = 0; row < m; ++row)
         for (int64_t column = 0; column < m; ++column)
           at.push_back(static_cast<double>(((2 * pair + 1) * m + row) * n + 2 * pair * m + column));
-    const Dims block{lead, n / (2 * m), m, m};
+    const Shape block{lead, {n / (2 * m)}, {m}, {m}};
     const Term left = gather(build, flat, constant(build, DType::I64, {n / (2 * m), m, m}, at), 1);
-    const Term pairs = inverse.reshape({lead, n / (2 * m), 2, m, m});
-    const Term first = pairs.slice(2, 0, 1).reshape(block), second = pairs.slice(2, 1, 2).reshape(block);
+    const Term pairs = inverse.reshape_to({lead, {n / (2 * m)}, {2}, {m}, {m}});
+    const Term first = pairs.slice(2, 0, 1).reshape_to(block), second = pairs.slice(2, 1, 2).reshape_to(block);
     const Term below = product(product(second, left), first) * -1.0;
     inverse = joined(build, {zeros_behind(build, first, 3, m), joined(build, {below, second}, 3)}, 2);
   }
-  return inverse.reshape(dims);
+  return inverse.reshape_to(shape);
 }
 
-class LinearAttention {
+/// The formula on some chunks, whose operands lie in the graph of `build`.
+class ChunkedAttention {
  public:
-  LinearAttention(Builder& build, const OpView& op) : build_(build), op_(op), s_(*sizes_of(op)), dtype_(DType::F32) {}
+  /// `operand`: one of the op's, [batch, tokens of all chunks, numbers of a token], in f32.
+  ChunkedAttention(Builder& build, const OpView& op, Chunks chunks, std::function<Term(int)> operand)
+      : build_(build), op_(op), s_(*sizes_of(op)), chunks_(chunks), operand_(std::move(operand)) {}
 
-  std::vector<ValueId> run();
+  struct Results {
+    Term y;                     // [batch, tokens, heads * group * values]
+    std::optional<Term> state;  // [batch, heads, 1, keys, values]; none: there was no chunk
+  };
+  Results run(std::optional<Term> state);
 
  private:
-  /// [batch, tokens, heads * size] as [batch, heads, 1, chunks, chunk, size], zeros behind the last token.
-  Term chunks_of(int input, int64_t heads, int64_t group);
+  /// An operand as [batch, heads, group, chunks, chunk, size].
+  Term chunks_of(int input, int64_t heads, int64_t group) const;
   /// E(t, s) times the products of rows of `a` and of `k`, where s < t, or s <= t: [..., chunk, chunk].
   Term decayed_products(Term a, bool with_diagonal) const;
+  /// The triangular system's solution by its right side.
+  Term solution(Term beta) const;
   /// One chunk of all of them, without that dimension.
   Term chunk(Term of, int64_t c) const;
 
   Builder& build_;
   const OpView& op_;
   const Sizes s_;
-  const DType dtype_;
+  const Chunks chunks_;
+  const std::function<Term(int)> operand_;
   std::optional<Term> k_, sums_;  // sums: of the decays up to each token of the chunk
 };
 
-Term LinearAttention::chunks_of(int input, int64_t heads, int64_t group) {
-  const int64_t size = op_.dims(input)[2] / (heads * group), all = s_.chunks * s_.chunk;
-  const Term x = Term(build_, op_.op().inputs[input]).cast(dtype_);
-  return zeros_behind(build_, x, 1, all - s_.tokens)
-      .reshape({s_.batch, s_.chunks, s_.chunk, heads, group, size})
+Term ChunkedAttention::chunks_of(int input, int64_t heads, int64_t group) const {
+  const int64_t size = op_.dims(input)[2] / (heads * group);
+  return operand_(input)
+      .reshape_to({s_.batch, {chunks_.count}, {chunks_.size}, {heads}, {group}, {size}})
       .transpose({0, 3, 4, 1, 2, 5});
 }
 
-Term LinearAttention::decayed_products(Term a, bool with_diagonal) const {
-  const Term row = positions(build_, DType::I64, s_.chunk, 0, 2),
-             column = positions(build_, DType::I64, s_.chunk, 1, 2);
+Term ChunkedAttention::decayed_products(Term a, bool with_diagonal) const {
+  const int64_t n = chunks_.size;
+  const Term row = positions(build_, DType::I64, n, 0, 2), column = positions(build_, DType::I64, n, 1, 2);
   const Term holds = with_diagonal ? column <= row : column < row;
   if (!sums_) return holds.choose(product(a, transposed(*k_)), a.scalar(0));
-  Dims by_row = sums_->dims(), by_column = by_row;
-  by_row.insert(by_row.end() - 1, 1);
-  by_column.insert(by_column.end() - 2, 1);
-  const Term difference = sums_->reshape(by_row) - sums_->reshape(by_column);
-  const Term decay = holds.reshape({s_.chunk, s_.chunk, 1})
+  Shape by_row = sums_->shape(), by_column = by_row;
+  by_row.insert(by_row.end() - 1, Extent{1});
+  by_column.insert(by_column.end() - 2, Extent{1});
+  const Term difference = sums_->reshape_to(by_row) - sums_->reshape_to(by_column);
+  const Term decay = holds.reshape({n, n, 1})
                          .choose(difference, a.scalar(-std::numeric_limits<double>::infinity()))
                          .apply(OpKind::Exp);
-  if (by_row.back() == 1) {
-    by_row[by_row.size() - 2] = s_.chunk;
+  if (by_row.back().bound == 1) {
+    by_row[by_row.size() - 2] = {n};
     by_row.pop_back();
-    return product(a, transposed(*k_)) * decay.reshape(by_row);
+    return product(a, transposed(*k_)) * decay.reshape_to(by_row);
   }
-  Dims a_dims = a.dims(), k_dims = k_->dims();
-  a_dims.insert(a_dims.end() - 1, 1);
-  k_dims.insert(k_dims.end() - 2, 1);
-  return (a.reshape(a_dims) * k_->reshape(k_dims) * decay)
-      .reduce(OpKind::ReduceSum, {static_cast<int64_t>(a_dims.size()) - 1}, false);
+  Shape a_shape = a.shape(), k_shape = k_->shape();
+  a_shape.insert(a_shape.end() - 1, Extent{1});
+  k_shape.insert(k_shape.end() - 2, Extent{1});
+  return (a.reshape_to(a_shape) * k_->reshape_to(k_shape) * decay)
+      .reduce(OpKind::ReduceSum, {static_cast<int64_t>(a_shape.size()) - 1}, false);
 }
 
-Term LinearAttention::chunk(Term of, int64_t c) const {
-  Dims dims = of.dims();
+Term ChunkedAttention::solution(Term beta) const {
+  const Term lower = decayed_products(*k_, false) * beta;
+  const Extent lead = op_.extent(length_of(s_.batch) * (s_.heads * chunks_.count));
+  return inverse_of_unit(build_, lower, lead);
+}
+
+Term ChunkedAttention::chunk(Term of, int64_t c) const {
+  Shape shape = of.shape();
   const Term part = of.slice(3, c, c + 1);
-  dims.erase(dims.begin() + 3);
-  return part.reshape(dims);
+  shape.erase(shape.begin() + 3);
+  return part.reshape_to(shape);
 }
 
-std::vector<ValueId> LinearAttention::run() {
+ChunkedAttention::Results ChunkedAttention::run(std::optional<Term> state) {
   const Op& op = op_.op();
   const double asked = real_of(op, "scale"), scale = asked != 0 ? asked : 1 / std::sqrt(static_cast<double>(s_.keys));
   const Term q = chunks_of(kQuery, s_.heads, s_.group) * scale, v = chunks_of(kValue, s_.heads, 1);
@@ -200,37 +234,105 @@ std::vector<ValueId> LinearAttention::run() {
   }
   const auto decayed = [&](Term x) { return sums_ ? x * sums_->apply(OpKind::Exp) : x; };
   const Term reads = decayed_products(q, true), decayed_q = decayed(q);
-  const auto last_of = [&](Term x) { return x.slice(4, s_.chunk - 1, s_.chunk); };
+  const auto last_of = [&](Term x) { return x.slice(4, chunks_.size - 1, chunks_.size); };
   const Term writes = transposed(sums_ ? *k_ * (last_of(*sums_) - *sums_).apply(OpKind::Exp) : *k_);
-  std::optional<Term> solution, of_state, kept;
+  std::optional<Term> solved, of_state, kept;
   Term right = v;
   if (sums_) kept = transposed(last_of(*sums_).apply(OpKind::Exp));  // [..., keys or 1, 1]
   if (corrects(op)) {
     const Term beta = chunks_of(kBeta, op_.dims(kBeta)[2], 1);
-    solution = inverse_of_unit(build_, decayed_products(*k_, false) * beta);
+    if (chunks_.size > 1) solved = solution(beta);
     right = v * beta;
     of_state = decayed(*k_) * beta;
   }
-  const Dims state_dims{s_.batch, s_.heads, 1, s_.keys, s_.values};
-  std::optional<Term> state;
-  if (op_.has(kState)) state = Term(build_, op.inputs[kState]).cast(dtype_).reshape(state_dims);
   std::vector<Term> results;
-  for (int64_t c = 0; c < s_.chunks; ++c) {
+  for (int64_t c = 0; c < chunks_.count; ++c) {
     Term u = chunk(right, c);
     if (of_state && state) u = u - product(chunk(*of_state, c), *state);
-    if (solution) u = product(chunk(*solution, c), u);
+    if (solved) u = product(chunk(*solved, c), u);
     Term y = product(chunk(reads, c), u);
     if (state) y = y + product(chunk(decayed_q, c), *state);
-    results.push_back(y.reshape({s_.batch, s_.heads, s_.group, 1, s_.chunk, s_.values}));
+    results.push_back(y.reshape_to({s_.batch, {s_.heads}, {s_.group}, {1}, {chunks_.size}, {s_.values}}));
     const Term added = product(chunk(writes, c), u);
     state = state ? (kept ? *state * chunk(*kept, c) : *state) + added : added;
   }
   const Term y = joined(build_, results, 3).transpose({0, 3, 4, 1, 2, 5});
-  const Dims flat{s_.batch, s_.chunks * s_.chunk, s_.heads * s_.group * s_.values};
-  return {y.reshape(flat).slice(1, 0, s_.tokens).cast(op_.result_type(0).dtype).value(),
-          state->reshape({s_.batch, s_.heads, s_.keys, s_.values})
-              .cast(op_.has(kState) ? op_.type(kState).dtype : op_.type(kQuery).dtype)
-              .value()};
+  return {y.reshape_to({s_.batch, {chunks_.count * chunks_.size}, {s_.heads * s_.group * s_.values}}), state};
+}
+
+/// The operands of the op as ChunkedAttention wants them, and its results as ONNX does.
+class LinearAttention {
+ public:
+  LinearAttention(Builder& build, const OpView& op) : build_(build), op_(op), s_(*sizes_of(op)) {}
+
+  std::vector<ValueId> run() const {
+    const ChunkedAttention::Results all = s_.tokens.is_run_time() ? run_by_loops() : run_at_once();
+    const Term state = all.state->reshape_to({s_.batch, {s_.heads}, {s_.keys}, {s_.values}});
+    const DType dtype = op_.type(kQuery).dtype;
+    return {all.y.cast(dtype).value(), state.cast(op_.has(kState) ? op_.type(kState).dtype : dtype).value()};
+  }
+
+ private:
+  Term outer(int input) const { return {build_, op_.op().inputs[static_cast<size_t>(input)]}; }
+  Shape state_shape() const { return {s_.batch, {s_.heads}, {1}, {s_.keys}, {s_.values}}; }
+  std::optional<Term> given_state() const {
+    if (!op_.has(kState)) return {};
+    return outer(kState).cast(DType::F32).reshape_to(state_shape());
+  }
+  ChunkedAttention::Results run_at_once() const;
+  ChunkedAttention::Results run_by_loops() const;
+  /// The chunks of `size` tokens from token `first` on, `trips` of them, after what made `before`: y [tokens, batch,
+  /// numbers of a token] and the state.
+  ChunkedAttention::Results loop(const char* name, int64_t size, const Length& first, const Length& trips,
+                                 const ChunkedAttention::Results& before) const;
+
+  Builder& build_;
+  const OpView& op_;
+  const Sizes s_;
+};
+
+ChunkedAttention::Results LinearAttention::run_at_once() const {
+  constexpr int64_t kLongest = 64;
+  const int64_t tokens = s_.tokens.bound;
+  int64_t size = 1;
+  while (size < tokens && size < kLongest) size *= 2;
+  const int64_t count = std::max<int64_t>(1, (tokens + size - 1) / size);
+  const auto padded = [&](int input) {
+    return zeros_behind(build_, outer(input).cast(DType::F32), 1, count * size - tokens);
+  };
+  ChunkedAttention::Results all = ChunkedAttention(build_, op_, {size, count}, padded).run(given_state());
+  all.y = all.y.slice(1, 0, tokens);
+  return all;
+}
+
+ChunkedAttention::Results LinearAttention::run_by_loops() const {
+  constexpr int64_t kChunk = 16;
+  const Length tokens = length_of(s_.tokens);
+  const Length chunks = floor_quotient(tokens, kChunk).value_or(0), whole = chunks * kChunk;
+  const std::optional<Term> given = given_state();
+  ChunkedAttention::Results all{zeros_of(build_, {s_.tokens, s_.batch, {s_.heads * s_.group * s_.values}}),
+                                given ? *given : zeros_of(build_, state_shape())};
+  if (chunks.high() > 0) all = loop("chunks", kChunk, 0, chunks, all);
+  all = loop("tokens", 1, whole, tokens - whole, all);
+  all.y = all.y.transpose({1, 0, 2});
+  return all;
+}
+
+ChunkedAttention::Results LinearAttention::loop(const char* name, int64_t size, const Length& first,
+                                                const Length& trips, const ChunkedAttention::Results& before) const {
+  StepLoop steps(build_, name, build_.length(trips));
+  Builder& body = steps.body();
+  const ValueId y = steps.carry(before.y.value()), state = steps.carry(before.state->value());
+  const Term begin = Term(body, steps.iteration()) * static_cast<double>(size) + Term(body, body.length(first));
+  const Term at = begin + positions(body, DType::I64, size, 0, 1);
+  const auto part = [&](int input) {
+    return Term(body, element_at(body, steps.capture(outer(input).value()), at.value(), 1)).cast(DType::F32);
+  };
+  const ChunkedAttention::Results made = ChunkedAttention(body, op_, {size, 1}, part).run(Term(body, state));
+  const ValueId rows = made.y.transpose({1, 0, 2}).value();
+  steps.next({with_element(body, y, at.value(), rows), made.state->value()});
+  const std::vector<ValueId> results = steps.finish();
+  return {Term(build_, results[0]), Term(build_, results[1])};
 }
 
 }  // namespace
@@ -247,6 +349,7 @@ const OpDef kLinearAttention{
     .inputs = {3, 6},
     .outputs = {1, 2},
     .infer = infer_linear_attention,
+    .relate = [](const OpView& op) { return relations_of(op, shapes_of(op, *sizes_of(op))); },
     .decompose = [](Builder& build, const OpView& op) { return LinearAttention(build, op).run(); }};
 
 }  // namespace weftc

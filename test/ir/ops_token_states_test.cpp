@@ -128,14 +128,16 @@ TEST_CASE("LinearAttention refuses gates that its rule does not have, and heads 
         "linear-attention-gate");
   CHECK(refusal(OpKind::LinearAttention, plain, heads(3, "linear")) == "linear-attention-heads");
   CHECK(refusal(OpKind::LinearAttention, plain, heads(kHeads, "other")) == "linear-attention-rule");
-  CHECK(refusal(OpKind::LinearAttention, {s.q, s.k, s.v, s.q}, heads(kHeads, "linear")) == "linear-attention-state");
+  CHECK(refusal(OpKind::LinearAttention, {s.q, s.k, s.v, s.q}, heads(kHeads, "linear")) == "linear-attention-dims");
 }
 
 TEST_CASE("caches refuse what does not fit") {
-  const Tensor cache(DType::F32, {2, 4, 3}), update(DType::F32, {2, 5, 3}), at = ints({3}, {0, 0, 0});
+  const Tensor cache(DType::F32, {2, 4, 3}), update(DType::F32, {2, 5, 3}), at = ints({3}, {0, 0, 0}),
+                                                                            narrow = ints({2}, {0, 0}, DType::I32);
   CHECK(refusal(OpKind::TensorScatter, {cache, update}, {}) == "tensor-scatter-dims");
   CHECK(refusal(OpKind::TensorScatter, {cache, cache}, {{"axis", int64_t{0}}}) == "tensor-scatter-axis");
-  CHECK(refusal(OpKind::TensorScatter, {cache, cache, at}, {}) == "tensor-scatter-indices");
+  CHECK(refusal(OpKind::TensorScatter, {cache, cache, at}, {}) == "tensor-scatter-dims");
+  CHECK(refusal(OpKind::TensorScatter, {cache, cache, narrow}, {}) == "tensor-scatter-indices");
   CHECK(refusal(OpKind::TensorScatter, {cache, cache}, {{"mode", std::string("far")}}) == "tensor-scatter-mode");
   const Tensor wave(DType::F32, {2, 3, 9}), filter(DType::F32, {3, 1, 4});
   CHECK(refusal(OpKind::CausalConvWithState, {wave, cache}, {}) == "causal-conv-dims");

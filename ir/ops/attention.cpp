@@ -47,13 +47,14 @@ std::optional<Heads> heads_of(const OpView& op) {
   return h;
 }
 
-/// One floating type, but for a mask of bools; that of the softmax is one too.
+/// One floating type of queries and keys and one of values. A mask is of any type, and that of the softmax floating.
 bool has_dtypes(const OpView& op) {
-  const DType dtype = op.type(kQuery).dtype;
-  for (const int i : {kKey, kValue, kMask, kPastKey, kPastValue}) {
-    if (!op.has(i) || op.type(i).dtype == dtype || (i == kMask && op.type(i).dtype == DType::Bool)) continue;
-    return op.fail("attention-dtypes-unsupported", "operand {} has element type {}, that of the queries is {}", i,
-                   dtype_name(op.type(i).dtype), dtype_name(dtype));
+  if (!is_real_operand(op, kQuery) || !is_real_operand(op, kValue)) return false;
+  for (const auto& [i, like] : {std::pair(kKey, kQuery), std::pair(kPastKey, kQuery), std::pair(kPastValue, kValue)}) {
+    const DType dtype = op.type(like).dtype;
+    if (!op.has(i) || op.type(i).dtype == dtype) continue;
+    return op.fail("operand-dtypes", "operand {} has element type {}, but operand {} has {}", i,
+                   dtype_name(op.type(i).dtype), like, dtype_name(dtype));
   }
   if (op.has(kFilled) && !is_integer(op.type(kFilled).dtype))
     return op.fail("index-dtype", "the filled lengths have element type {}, an integer type is needed",
@@ -61,6 +62,13 @@ bool has_dtypes(const OpView& op) {
   const int64_t precision = op.op().has("softmax_precision") ? op.op().integer("softmax_precision") : 1;
   if (const std::optional<DType> wanted = onnx_dtype(precision); wanted && is_float(*wanted)) return true;
   return op.fail("softmax-precision", "softmax_precision {} is no floating type", precision);
+}
+
+/// True if a mask of so many keys is filled up to all keys. Where neither number is fixed they are taken for one:
+/// models write one length in two ways.
+bool is_shorter_mask(const Extent& keys, const Extent& total) {
+  if (keys.is_run_time() == total.is_run_time()) return !keys.is_run_time() && keys.bound < total.bound;
+  return keys.is_run_time() || keys.bound < total.bound;
 }
 
 /// The shapes that the operands have, by the heads, lengths and sizes that the first of them say.
@@ -75,23 +83,29 @@ OperandShapes shapes_of(const OpView& op, const Heads& h) {
                           {kPastValue, {h.batch, {h.key_heads}, h.past, {h.value_size}}},
                           {kFilled, {h.batch}}};
   if (!op.has(kMask)) return shapes;
-  // A mask is broadcast to the scores. One of a known number of keys may be shorter than they are.
+  // A mask is broadcast to the scores. It may end before the last key.
   const Shape mask = op.type(kMask).shape, scores{h.batch, {h.query_heads}, h.queries, h.total};
   Shape wanted = mask;
   for (size_t d = 0, before = scores.size() - mask.size(); d < mask.size(); ++d)
-    if (d + 1 < mask.size() ? !is_one(mask[d]) : !is_static({mask[d], h.total})) wanted[d] = scores[before + d];
+    if (d + 1 < mask.size() ? !is_one(mask[d]) : !is_shorter_mask(mask[d], h.total)) wanted[d] = scores[before + d];
   shapes.emplace_back(kMask, wanted);
   return shapes;
 }
 
-/// A mask has no more keys than there are; of how many it lacks, all lengths must be known.
+std::vector<LengthRelation> relate_attention(const OpView& op) {
+  const Heads h = *heads_of(op);
+  std::vector<LengthRelation> relations = relations_of(op, shapes_of(op, h));
+  if (op.has(kMask)) relations.push_back({"", length_of(op.type(kMask).shape.back()), length_of(h.total), true});
+  return relations;
+}
+
+/// A mask has no more keys than there are.
 bool fits_mask(const OpView& op, const Heads& h) {
   if (!op.has(kMask)) return true;
   const Extent keys = op.type(kMask).shape.back();
-  if (keys.bound <= h.total.bound && (keys.is_run_time() || !h.total.is_run_time() || keys.bound == h.total.bound))
-    return true;
-  return op.fail(keys.bound > h.total.bound ? "attention-mask" : "attention-mask-unsupported",
-                 "a mask of shape {} does not fit {} keys", shape_text(op.type(kMask).shape), shape_text({h.total}));
+  if ((length_of(keys) - length_of(h.total)).low() <= 0) return true;
+  return op.fail("attention-mask", "a mask of shape {} does not fit {} keys", shape_text(op.type(kMask).shape),
+                 shape_text({h.total}));
 }
 
 /// The batch and the lengths may be of run time, the heads and their sizes not.
@@ -105,7 +119,6 @@ bool has_fixed_heads(const OpView& op) {
 /// Results: y in the spelling of Q, then the keys and values in all (present_key, present_value, always [batch,
 /// heads, total, size]) and the scores [batch, heads, queries, total] that qk_matmul_output_mode asks for.
 bool infer_attention(const OpView& op, std::vector<TensorType>& results) {
-  if (!is_real_operand(op, kQuery)) return false;
   for (const int i : {kQuery, kKey, kValue})
     if (!has_ndim(op, i, 3, 4)) return false;
   if (op.has(kPastKey) != op.has(kPastValue))
@@ -150,7 +163,7 @@ class Attention {
     const ValueId weights = softmax(biased, bias);
     const int64_t mode = int_of(op_.op(), "qk_matmul_output_mode");
     const ValueId shown = mode == 2 ? biased : mode == 3 ? weights : scores;
-    ValueId result = build_.op(OpKind::MatMul, {weights, repeated(value, h_.value_size)});
+    ValueId result = mixed(weights, repeated(value, h_.value_size));
     if (h_.is_flat)
       result = build_.reshape_to(build_.transpose(result, {0, 2, 1, 3}),
                                  {h_.batch, h_.queries, {h_.query_heads * h_.value_size}});
@@ -188,6 +201,13 @@ class Attention {
     return build_.reshape_to(wide, {own[0], {h_.query_heads}, own[2], {size}});
   }
 
+  /// The values by their weights. Those of another type meet in a wide one.
+  ValueId mixed(ValueId weights, ValueId values) {
+    if (build_.type(values).dtype == dtype_) return build_.op(OpKind::MatMul, {weights, values});
+    const DType common = build_.type(values).dtype == DType::F64 ? DType::F64 : wide(dtype_);
+    return build_.cast(build_.op(OpKind::MatMul, {build_.cast(weights, common), build_.cast(values, common)}), dtype_);
+  }
+
   /// The indices of queries as a column (axis 0) or of keys as a row (axis 1), to be compared with each other by
   /// broadcasting.
   ValueId indices(int axis, const Extent& count) { return positions(build_, DType::I64, count, axis, 2).value(); }
@@ -218,16 +238,23 @@ class Attention {
     if (right >= 0) allow(build_.op(OpKind::LessOrEqual, {key, shifted(right)}));
   }
 
-  /// The mask as given. ONNX lets it be shorter than the keys: the missing ones at the end are masked.
+  /// The mask, of bools or of the queries' type. ONNX lets it be shorter than the keys: the missing ones at the end are
+  /// masked.
   ValueId full_mask() {
-    ValueId mask = inputs_[kMask];
-    const TensorType type = build_.type(mask);
-    const int64_t missing = h_.total.bound - type.shape.back().bound;
-    if (missing <= 0 || h_.total.is_run_time()) return mask;
-    std::vector<int64_t> pads(2 * type.shape.size(), 0);
-    pads.back() = missing;
-    const double fill = type.dtype == DType::Bool ? 0 : reduce_identity(ReduceOp::Max);
-    return build_.op(OpKind::Pad, {mask}, {{"pads", pads}, {"value", fill}});
+    const bool is_condition = build_.type(inputs_[kMask]).dtype == DType::Bool;
+    const Term mask(build_, is_condition ? inputs_[kMask] : build_.cast(inputs_[kMask], dtype_));
+    const Extent keys = mask.shape().back();
+    if (!is_shorter_mask(keys, h_.total)) return mask.value();
+    const int64_t axis = static_cast<int64_t>(mask.shape().size()) - 1;
+    const double fill = is_condition ? 0 : reduce_identity(ReduceOp::Max);
+    if (is_static({keys, h_.total})) {
+      std::vector<int64_t> pads(2 * mask.shape().size(), 0);
+      pads.back() = h_.total.bound - keys.bound;
+      return build_.op(OpKind::Pad, {mask.value()}, {{"pads", pads}, {"value", fill}});
+    }
+    const Term key = positions(build_, DType::I64, h_.total, 0, 1), length(build_, build_.length(length_of(keys)));
+    const Term last = (length - 1.0).apply(OpKind::Max, 0.0);
+    return (key < length).choose(pick(build_, mask, key.apply(OpKind::Min, last), axis), mask.scalar(fill)).value();
   }
 
   /// The value that is added to the scores: the mask, with -infinity where a condition forbids the key. No
@@ -246,16 +273,23 @@ class Attention {
                      {allowed_, zero, build_.constant(Tensor::scalar(dtype_, reduce_identity(ReduceOp::Max)))});
   }
 
-  /// The weights. Softmax of a row of -infinities is NaN, but ONNX gives zeros to a query that may see no key:
-  /// a Where puts them there. Only a mask or a filled length is looked at for that; limits of position leave
-  /// each query a key.
+  /// True if some query may see no key. Limits of position leave each of them one, but where the window to the left
+  /// begins behind the last key: with fewer keys than queries.
+  bool may_be_blind() const {
+    const int64_t left = int_of(op_.op(), "left_window_size");
+    const Extent keys = op_.type(kKey).shape[h_.is_flat ? 1 : 2];
+    return has(kMask) || has(kFilled) || (left >= 0 && (length_of(h_.queries) - length_of(keys)).high() > left);
+  }
+
+  /// The weights. Softmax of a row of -infinities is NaN, but ONNX gives zeros to a query that sees no key: a Where
+  /// puts them there.
   ValueId softmax(ValueId scores, ValueId bias) {
     DType precision = dtype_;
     if (op_.op().has("softmax_precision"))
       precision = onnx_dtype(op_.op().integer("softmax_precision")).value_or(dtype_);
     const ValueId weights = build_.op(OpKind::Softmax, {build_.cast(scores, precision)}, {{"axis", int64_t{-1}}});
     const ValueId result = build_.cast(weights, dtype_);
-    if (!bias || (!has(kMask) && !has(kFilled))) return result;
+    if (!bias || !may_be_blind()) return result;
     const ValueId best = build_.reduce(OpKind::ReduceMax, bias, {build_.type(bias).ndim() - 1}, true);
     const ValueId blind = build_.op(OpKind::Equal, {best, build_.scalar(best, reduce_identity(ReduceOp::Max))});
     return build_.op(OpKind::Where, {blind, build_.scalar(result, 0), result});
@@ -286,7 +320,7 @@ const OpDef kAttention{.kind = OpKind::Attention,
                        .inputs = {3, 7},
                        .outputs = {1, 4},
                        .infer = infer_attention,
-                       .relate = [](const OpView& op) { return relations_of(op, shapes_of(op, *heads_of(op))); },
+                       .relate = relate_attention,
                        .decompose = [](Builder& build, const OpView& op) { return Attention(build, op).run(); }};
 
 }  // namespace weftc

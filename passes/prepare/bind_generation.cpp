@@ -4,15 +4,20 @@
 //   seq, V]
 //
 // The executable feeds seq tokens at a time, and so every other length that changes with each token is fed with them
-// (positions, mask) or grows with them (states).
+// (positions, mask) or grows with them (states). States of a fixed size, as those of a recurrence, do not say how many
+// tokens they have seen: then the executable counts.
 #include <algorithm>
 
 #include "ir/base/contains.h"
+#include "passes/graph_order.h"
 #include "passes/passes.h"
 
 namespace weftc {
 
 namespace {
+
+constexpr int64_t kCounted = -1;             // Generation::past_dim of states that have a fixed size
+constexpr int64_t kLongestPrompt = 1 << 16;  // where neither states nor a mask bound it: a server has memory for it
 
 class GenerationBinder {
  public:
@@ -33,6 +38,7 @@ class GenerationBinder {
     find_past();
     check_room();
     check_other_inputs();
+    check_cache_places();
     if (diags_.ok()) bind();
   }
 
@@ -45,14 +51,20 @@ class GenerationBinder {
   void check_tokens();
   void check_logits();
   void check_fed_inputs();
+  void find_growing_state();
+  void find_fixed_state();
   void find_past();
   void check_room();
   void check_other_inputs();
+  void check_cache_places();
   void bind();
 
   bool is_state(const std::string& input) const {
     return std::any_of(module_.states.begin(), module_.states.end(),
                        [&](const State& state) { return state.input == input; });
+  }
+  bool is_fed(const std::string& input) const {
+    return input == request_.tokens.text || input == request_.positions.text || input == request_.mask.text;
   }
   Extent length() const { return tokens_->shape[1]; }
   std::optional<TensorType> output_type(const std::string& name) const {
@@ -159,8 +171,7 @@ void GenerationBinder::check_fed_inputs() {
 }
 
 /// The state whose next value is longer by the tokens that are fed.
-void GenerationBinder::find_past() {
-  if (module_.states.empty()) return;
+void GenerationBinder::find_growing_state() {
   for (const State& state : module_.states) {
     const Shape& now = graph_.type(graph_.find_value(state.input)).shape;
     const Shape next = output_type(state.output)->shape;
@@ -171,10 +182,29 @@ void GenerationBinder::find_past() {
       made_.room = std::min(made_.room, now[d].bound);
     }
   }
+}
+
+/// A state of a fixed size that is computed from the tokens. Of those that nothing feeds, no text would be in it.
+void GenerationBinder::find_fixed_state() {
+  const OpId tokens = graph_.producer(graph_.find_value(request_.tokens.text));
+  for (const Graph::Output& output : graph_.outputs()) {
+    const auto state = std::find_if(module_.states.begin(), module_.states.end(),
+                                    [&](const State& s) { return s.output == output.name; });
+    if (state == module_.states.end() || !ancestors_of(graph_, {output.value})[tokens.index]) continue;
+    if (graph_.type(graph_.find_value(state->input)).shape != graph_.type(output.value).shape) continue;
+    made_.past = state->input, made_.past_dim = kCounted, made_.room = kLongestPrompt;
+    return;
+  }
+}
+
+void GenerationBinder::find_past() {
+  if (module_.states.empty()) return;
+  find_growing_state();
+  if (made_.past.empty()) find_fixed_state();
   if (made_.past.empty())
     diags_.error("generate-past-unsupported", request_.loc,
-                 "no state grows by a row for each token of '{}', so that nothing says how many tokens came before; "
-                 "states of a fixed length are not supported",
+                 "no state grows by a row for each token of '{}', and none of a fixed size is computed from them: "
+                 "states that do not hold the tokens before are not supported",
                  printable(request_.tokens.text));
   if (!made_.past.empty() && mask_ && length_of(mask_->shape[1]) == length_of(length()))
     diags_.error("generate-mask-length", request_.mask.loc,
@@ -194,8 +224,7 @@ void GenerationBinder::check_room() {
 void GenerationBinder::check_other_inputs() {
   for (const ValueId v : graph_.inputs()) {
     const std::string& name = graph_.value(v).name;
-    if (is_state(name) || name == request_.tokens.text || name == request_.positions.text || name == request_.mask.text)
-      continue;
+    if (is_state(name) || is_fed(name)) continue;
     for (const Extent& extent : graph_.type(v).shape) {
       const bool changes = length().is_run_time() && length_of(extent) == length_of(length());
       if (changes || (extent.is_run_time() && mask_ && length_of(extent) == length_of(mask_->shape[1])))
@@ -204,6 +233,27 @@ void GenerationBinder::check_other_inputs() {
             "input '{}' has a length that changes with each token, and is neither tokens nor positions nor mask",
             printable(name));
     }
+  }
+}
+
+/// Where a cache of a fixed size is written, and how much of it is filled, changes with each token too: what says it
+/// follows from the positions.
+void GenerationBinder::check_cache_places() {
+  std::vector<ValueId> places;
+  for (const OpId id : graph_.order()) {
+    const Op& op = graph_.op(id);
+    const size_t operand = op.kind == OpKind::TensorScatter ? 2 : op.kind == OpKind::Attention ? 6 : SIZE_MAX;
+    if (operand < op.inputs.size() && op.inputs[operand]) places.push_back(op.inputs[operand]);
+  }
+  const std::vector<bool> says = ancestors_of(graph_, places);
+  for (const ValueId v : graph_.inputs()) {
+    const std::string& name = graph_.value(v).name;
+    if (says[graph_.producer(v).index] && !is_state(name) && !is_fed(name))
+      diags_.error(
+          "generate-other-input-unsupported", request_.loc,
+          "input '{}' says where a cache is written or how much of it is filled, which changes with each token; "
+          "it is neither tokens nor positions nor mask",
+          printable(name));
   }
 }
 

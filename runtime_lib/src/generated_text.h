@@ -12,6 +12,7 @@ std::vector<char> integers(DType dtype, const std::vector<int64_t>& numbers);
 
 /// What a text is, between one prompt and the next.
 struct Text {
+  int64_t past = -1;           // tokens that its states hold; -1: as many as they begin with
   std::vector<int64_t> unfed;  // the last token of each row, which has been chosen and not yet fed
 };
 

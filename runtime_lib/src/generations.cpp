@@ -5,6 +5,7 @@
 #include "generator.h"
 #include "inputs.h"
 #include "npy.h"
+#include "text_length.h"
 
 namespace weft {
 
@@ -17,7 +18,7 @@ struct TextSource {
         options(o),
         inputs(r, o),
         states(r, o),
-        generator(r, inputs, states),
+        generator(r, inputs, states, o),
         sampling(with_settings(r.executable.generation->sampling, o.settings)) {}
 
   Generated generate(int iteration) {
@@ -29,7 +30,7 @@ struct TextSource {
     states.reset();
     rank.invocation = 0;
     inputs.load(iteration);
-    Text text;
+    text = {};
     generator.begin(text, {port.name, prompt.shape(), prompt.data()}, sampling);
     return generator.run(text, [] { return false; });  // a complaint has ended the program
   }
@@ -40,6 +41,7 @@ struct TextSource {
   States states;
   Generator generator;
   const Sampling sampling;
+  Text text;
 };
 
 }  // namespace
@@ -54,7 +56,9 @@ void run_generations(RankBase& rank, const Options& options, RunReport& report) 
     report.latency_ms.insert(report.latency_ms.end(), text.token_ms.begin(), text.token_ms.end());
     report.text = std::move(text);
   }
-  if (rank.rank != 0 || options.output_dir.empty()) return;
+  if (rank.rank != 0) return;
+  if (counts_tokens(*rank.executable.generation)) write_text_length(options, source.text.past);
+  if (options.output_dir.empty()) return;
   const Port& port = source.generator.ports().generated;
   make_folder(options.output_dir);
   write_npy(options.output_dir + "/" + port.name + ".npy", port.dtype, report.text->shape(),

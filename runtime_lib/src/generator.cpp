@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "lengths.h"
-#include "npy.h"
+#include "text_length.h"
 #include "variants.h"
 #include "wait.h"
 
@@ -84,7 +84,7 @@ std::vector<char> integers(DType dtype, const std::vector<int64_t>& numbers) {
 
 std::vector<char> Generated::elements(DType dtype) const { return integers(dtype, tokens); }
 
-Generator::Generator(RankBase& rank, Inputs& inputs, States& states)
+Generator::Generator(RankBase& rank, Inputs& inputs, States& states, const Options& options)
     : rank_(rank),
       inputs_(inputs),
       states_(states),
@@ -92,7 +92,8 @@ Generator::Generator(RankBase& rank, Inputs& inputs, States& states)
       ports_(rank.executable),
       tokens_(fed_port(rank.executable, generation_.tokens)),
       positions_(fed_port(rank.executable, generation_.positions)),
-      mask_(fed_port(rank.executable, generation_.mask)) {
+      mask_(fed_port(rank.executable, generation_.mask)),
+      start_(counts_tokens(generation_) ? read_text_length(options, generation_) : 0) {
   const Shape& shape = port_named(rank.executable, generation_.logits, &Program::outputs).shape;
   vocabulary_ = shape.dims[shape.ndim - 1];
   for (size_t v = 0; v < variant_count(rank.executable); ++v)
@@ -119,8 +120,9 @@ int64_t Generator::next_count(int64_t left) const {
   return std::min(left, tokens_->shape.dims[1]);
 }
 
-/// How many tokens the states hold.
-int64_t Generator::past() const {
+/// How many tokens the states hold: as their length says, or as many as have been `counted`.
+int64_t Generator::past(int64_t counted) const {
+  if (counts_tokens(generation_)) return counted;
   return generation_.past == nullptr ? 0 : states_.length(generation_.past, generation_.past_dim);
 }
 
@@ -129,9 +131,11 @@ void Generator::check(const Text& text, int64_t batch, int64_t length) const {
   if (!text.unfed.empty() && batch != int64_t(text.unfed.size()))
     fail(kWrongInput, "'%s': %ld rows, but the text has %zu", tokens_->name, long(batch), text.unfed.size());
   const int64_t fed = length + sampling_.max_new - 1;  // the last token is not
-  if (past_ + fed > generation_.room)
+  // States of a fixed size take any number of tokens, where no mask has a column for each.
+  const int64_t before = counts_tokens(generation_) && mask_ == nullptr ? 0 : past_;
+  if (before + fed > generation_.room)
     fail(kWrongInput, "'%s': %ld tokens and the %ld to be fed for %ld new ones are more than the %ld that have room",
-         tokens_->name, long(past_), long(fed), long(sampling_.max_new), long(generation_.room));
+         tokens_->name, long(before), long(fed), long(sampling_.max_new), long(generation_.room));
 }
 
 void Generator::take_rows(const Text& text, const WholeTensor& prompt) {
@@ -152,7 +156,7 @@ void Generator::take_rows(const Text& text, const WholeTensor& prompt) {
 
 void Generator::begin(const Text& text, const WholeTensor& prompt, const Sampling& sampling) {
   sampling_ = sampling;
-  past_ = past();
+  past_ = past(text.past < 0 ? start_ : text.past);
   check(text, prompt.shape[0], prompt.shape[1] + (text.unfed.empty() ? 0 : 1));
   take_rows(text, prompt);
   first_ = count_ = 0;
@@ -193,7 +197,7 @@ bool Generator::feed_rest(const std::function<bool()>& is_refused) {
     states_.advance();
     if (is_refused()) return false;
     ++rank_.invocation;
-    past_ = past();
+    past_ = past(past_ + count_);
     if (first_ + count_ == int64_t(rows_[0].size())) return true;
     load_next();
   }
@@ -286,6 +290,7 @@ Generated Generator::run(Text& text, const std::function<bool()>& is_refused,
     // Of the last token nobody is told: whoever then complained would not be heard by all ranks before they go on.
     if (tell && n + 1 < sampling_.max_new && !is_over()) tell(last_tokens());
   }
+  text.past = past_;
   text.unfed.clear();
   if (generation_.past != nullptr) text.unfed = last_tokens();
   for (const std::vector<int64_t>& row : rows_)

@@ -19,7 +19,7 @@ namespace weft {
 /// The generation of one rank.
 class Generator {
  public:
-  Generator(RankBase& rank, Inputs& inputs, States& states);
+  Generator(RankBase& rank, Inputs& inputs, States& states, const Options& options);
 
   const TextPorts& ports() const { return ports_; }
   /// Loads the first tokens of a prompt with which the text goes on; its states are in the buffers. Throws Failure
@@ -31,7 +31,7 @@ class Generator {
                 const std::function<void(const std::vector<int64_t>&)>& tell = {});
 
  private:
-  int64_t past() const;
+  int64_t past(int64_t counted) const;
   void check(const Text& text, int64_t batch, int64_t length) const;
   void take_rows(const Text& text, const WholeTensor& prompt);
   void load_next();
@@ -52,6 +52,7 @@ class Generator {
   const Port *tokens_, *positions_, *mask_;      // nullptr: there is none
   std::vector<std::optional<PortView>> logits_;  // by variant: the part that this rank shares
   int64_t vocabulary_;
+  const int64_t start_;  // tokens that states of a fixed size hold at first
 
   // Of the prompt.
   Sampling sampling_;

@@ -66,8 +66,9 @@ class Server {
         board_(board_of(rank.executable, rank.world)),
         inputs_(rank, options),
         states_(rank, options),
-        generator_(rank.executable.generation == nullptr ? nullptr
-                                                         : std::make_unique<Generator>(rank, inputs_, states_)),
+        generator_(rank.executable.generation == nullptr
+                       ? nullptr
+                       : std::make_unique<Generator>(rank, inputs_, states_, options)),
         sessions_(states_),
         customer_(customer) {
     for (const Port* port : distinct_ports(rank.executable, &Program::outputs))

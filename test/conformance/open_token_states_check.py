@@ -14,9 +14,9 @@ REQUESTS = [{"b": 4, "s": ROOM}, {"b": 2, "s": 1}, {"b": 1, "s": 17}, {"b": 3, "
 TEXT = """<ir_version: 13, opset_import: ["" : 27, "ai.onnx.preview" : 1]>
 g (float[b, 40, 3] cache, float[b, s, 3] rows, int64[b] at, float[b, 6, s] wave, float[b, 6, 3] before,
    float[b, s, 24] q, float[b, s, 12] k, float[b, s, 16] v, float[b, 2, 6, 8] state, float[b, s, 12] decay,
-   float[b, s, 2] head_decay, float[b, s, 2] beta, float[b, 4, s, 6] flex_q, float[b, 2, m, 6] flex_k, float[b, 2, m, 5] flex_v)
-  => (linear, circular, without_at, y0, present0, y1, present1, y2, y3, y4, y5, y6, y7, present2, present3, present4, present5,
-      flex, plain_flex) {
+   float[b, s, 2] head_decay, float[b, s, 2] beta, float[b, 4, s, 6] flex_q, float[b, 2, m, 6] flex_k, float[b, 2, m, 5] flex_v,
+   int64[b] filled, float[s, n] short_mask) => (linear, circular, without_at, y0, present0, y1, present1, y2, y3, y4, y5, y6, y7, present2, present3, present4, present5,
+      flex, plain_flex, masked) {
   linear = TensorScatter<axis = 1>(cache, rows, at)
   circular = TensorScatter<axis = 1, mode = "circular">(cache, rows, at)
   without_at = TensorScatter<axis = 1>(cache, rows)
@@ -29,6 +29,7 @@ g (float[b, 40, 3] cache, float[b, s, 3] rows, int64[b] at, float[b, 6, s] wave,
   y6, present6 = LinearAttention<q_num_heads = 4, kv_num_heads = 2>(q, k, v, state, decay, beta)
   y7, present7 = LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = "linear">(k, k, v)
   flex = ai.onnx.preview.FlexAttention<score_mod = tanh (float[b, h, n, m] x) => (float[b, h, n, m] t) { t = Tanh(x) }>(flex_q, flex_k, flex_v)
+  masked = Attention<q_num_heads = 1, kv_num_heads = 1>(rows, cache, cache, short_mask, , , filled)
   plain_flex = ai.onnx.preview.FlexAttention(flex_q, flex_q, flex_q)
 }"""
 random = np.random.default_rng(3)
@@ -45,6 +46,7 @@ def inputs_of(request):
     return {"cache": real(b, ROOM, 3), "rows": real(b, s, 3), "at": random.integers(0, ROOM - s + 1, b), "wave": real(b, 6, s),
             "before": real(b, 6, 3), "q": real(b, s, 24), "k": keys.reshape(b, s, 12), "v": real(b, s, 16), "state": real(b, 2, 6, 8),
             "decay": -abs(real(b, s, 12)), "head_decay": -abs(real(b, s, 2)), "beta": abs(real(b, s, 2)),
+            "filled": np.minimum(ROOM, s + np.arange(b)), "short_mask": real(s, min(ROOM, s + b)),
             "flex_q": real(b, 4, s, 6), "flex_k": real(b, 2, 9 - b, 6), "flex_v": real(b, 2, 9 - b, 5)}
 
 
@@ -95,7 +97,7 @@ def main():
     for name, schedule in schedules.items():
         path, program = folder / f"{name}.yaml", folder / name
         path.write_text(schedule or "weft: 1\n")
-        flags = ["--dim", "b<=4", "--dim", f"s<={ROOM}", "--dim", "m<=9"]
+        flags = ["--dim", "b<=4", "--dim", f"s<={ROOM}", "--dim", "m<=9", "--dim", f"n<={ROOM}"]
         status, _, err = harness.weft("compile", folder / "model.onnx", *flags, "--schedule", path, "-o", program)
         if not harness.check(f"{name}/compiles", status == 0, f"exit {status}: {err[-900:]}"):
             continue

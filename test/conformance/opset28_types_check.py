@@ -31,7 +31,7 @@ OF_INTEGERS = [Row("mod", "Mod", "x y"), Row("fmod", "Mod", "x y", {"fmod": 1}),
                Row("right", "BitShift", "x y", {"direction": "RIGHT"})]
 OF_ALL = [Row("compress", "Compress", "x some", {"axis": 0}), Row("one_hot", "OneHot", "at depth w"),
           Row("reverse", "ReverseSequence", "x lengths", {"batch_axis": 0, "time_axis": 1}), Row("unique", "Unique", "x", {"axis": 0})]
-MASKS = [Row("mask", "Attention", "float_q float_k float_v m", HEADS)]
+MIXED = [Row("mask", "Attention", "float_q float_k float_v m", HEADS), Row("values", "Attention", "float_q float_k v", HEADS)]
 RANGES = ["float", "double", "int16", "int32", "int64", "float16", "bfloat16"]
 CONSTANTS = {"last": np.array([1]), "rest": np.array([1, 2]), "one": np.array(1), "depth": np.array(3), "at": np.array([0, 2, 1]),
              "lengths": np.array([2, 4, 1]), "some": np.array([True, False, True]),
@@ -48,7 +48,7 @@ def rows():
     """(row, type, with its name)"""
     for type_ in (*FLOATS, *INTEGERS):
         own = OF_ALL + (OF_FLOATS if type_ in FLOATS else OF_INTEGERS) + (OF_STATES if type_ in FLOATS and type_ != "double" else [])
-        own += MASKS if type_ != "float" else []
+        own += [row for row in MIXED if type_ != "float" and (type_ in FLOATS or row.name == "mask")]
         for row in own:
             yield row._replace(name=f"{row.name}_{type_}"), type_
 
@@ -124,7 +124,7 @@ def main():
     types = {row.name: type_ for row, type_ in made} | {f"range_{type_}": type_ for type_ in RANGES}
     reference = ReferenceEvaluator(model)
     for name, wanted in zip(reference.output_names, reference.run(None, inputs)):
-        allowed = FLOATS.get("float" if name.startswith("mask") else types[name], 0)
+        allowed = FLOATS["float"] if name.startswith("mask") else FLOATS.get(types[name], 0)
         wrong = difference(np.load(folder / "out" / f"{name}.npy"), wanted, allowed)
         harness.check(name, not wrong, wrong)
 

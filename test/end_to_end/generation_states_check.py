@@ -1,6 +1,6 @@
 # test: slow
-"""`generate:` with states of a fixed size (GRU, CausalConvWithState, LinearAttention), alone and beside a cache that grows: the
-tokens that ONNX's reference gives for whole texts, with prompts fed in pieces, drawn, from saved states and in sessions."""
+"""`generate:` with states of a fixed size (GRU, CausalConvWithState, LinearAttention, caches of TensorScatter), alone and beside
+a cache that grows: the tokens that ONNX's reference gives for whole texts, with prompts fed in pieces, drawn, from saved states and in sessions."""
 
 import json
 import os
@@ -30,10 +30,19 @@ GROWING = """
   aq = MatMul(r, a_q) ak = MatMul(r, a_k) av = MatMul(r, a_v)
   seen, present_k, present_v = Attention<q_num_heads = 2, kv_num_heads = 2, is_causal = 1>(aq, ak, av, , past_k, past_v)
   turned = MatMul(seen, a_o) last = Add(r, turned)"""
+CACHED = """
+  rows = Gather(words, input_ids) where = Gather(places, position_ids) x = Add(rows, where)
+  one = Constant<value = int64[1] {1}>() at = ReduceMin<keepdims = 0>(position_ids, one) filled = ReduceSum<keepdims = 0>(attention_mask, one)
+  aq = MatMul(x, a_q) ak = MatMul(x, a_k) av = MatMul(x, a_v)
+  k1 = TensorScatter<axis = 1>(k0, ak, at) v1 = TensorScatter<axis = 1>(v0, av, at)
+  seen = Attention<q_num_heads = 2, kv_num_heads = 2, is_causal = 1>(aq, k1, v1, , , , filled)
+  turned = MatMul(seen, a_o) r = Add(x, turned)"""
 INPUTS = {"input_ids": "int64[batch, seq]", "position_ids": "int64[batch, seq]", "h0": "float[1, batch, 16]",
           "c0": "float[batch, 16, 3]", "s0": "float[batch, 2, 4, 4]"}
 CACHES = {"past_k": "float[batch, 2, past, 4]", "past_v": "float[batch, 2, past, 4]"}
 STATES = {"h0": "h1", "c0": "c1", "s0": "s1"}
+PLACED = {"input_ids": "int64[batch, seq]", "position_ids": "int64[batch, seq]", "attention_mask": "int64[batch, total]",
+          "k0": f"float[batch, {ROOM}, 8]", "v0": f"float[batch, {ROOM}, 8]"}
 WEIGHTS = {"words": (WORDS, WIDTH), "places": (ROOM, WIDTH), "gru_w": (1, 48, WIDTH), "gru_r": (1, 48, WIDTH), "gru_b": (1, 96),
            "filter": (WIDTH, 1, 4), "w_q": (WIDTH, 8), "w_k": (WIDTH, 8), "w_v": (WIDTH, 8), "w_b": (WIDTH, 2), "w_g": (WIDTH, 2),
            "w_o": (8, WIDTH), "a_q": (WIDTH, 8), "a_k": (WIDTH, 8), "a_v": (WIDTH, 8), "a_o": (8, WIDTH), "head": (WIDTH, WORDS)}
@@ -52,13 +61,12 @@ class Session:
 
     def run(self, names, inputs):
         batch = inputs["input_ids"].shape[0]
-        return self.evaluator.run(names, inputs | {"h0": np.zeros([1, batch, WIDTH], np.float32)})
+        return self.evaluator.run(names, inputs | ({"h0": np.zeros([1, batch, WIDTH], np.float32)} if "h0" in inputs else {}))
 
 
 def model_of(kind):
-    inputs, states, body = INPUTS, list(STATES.values()), FIXED
-    if kind == "mixed":
-        inputs, states, body = INPUTS | CACHES, [*states, "present_k", "present_v"], FIXED + GROWING
+    inputs, body = {"fixed": (INPUTS, FIXED), "mixed": (INPUTS | CACHES, FIXED + GROWING), "cached": (PLACED, CACHED)}[kind]
+    states = states_of(kind).values()
     declared = ", ".join(f"{type_} {name}" for name, type_ in inputs.items())
     text = f"""<ir_version: 13, opset_import: ["" : 27]> g ({declared}) => (float[batch, seq, {WORDS}] logits, {", ".join(states)})
     {{ {body} logits = MatMul({"last" if kind == "mixed" else "r"}, head) }}"""
@@ -69,11 +77,17 @@ def model_of(kind):
     return model
 
 
+def states_of(kind):
+    if kind == "cached":
+        return {"k0": "k1", "v0": "v1"}
+    return STATES | ({"past_k": "present_k", "past_v": "present_v"} if kind == "mixed" else {})
+
+
 def schedule(kind):
-    dims = {"batch": "<=2", "seq": f"<={PIECE}"} | ({"past": f"<={ROOM}"} if kind == "mixed" else {})
-    states = STATES | ({"past_k": "present_k", "past_v": "present_v"} if kind == "mixed" else {})
+    dims = {"batch": "<=2", "seq": f"<={PIECE}", **{"mixed": {"past": f"<={ROOM}"}, "cached": {"total": f"<={ROOM}"}}.get(kind, {})}
     generation = {"tokens": "input_ids", "positions": "position_ids", "logits": "logits", "max_new": 50}
-    return json.dumps({"weft": 1, "dims": dims, "state": states, "generate": generation})
+    generation |= {"mask": "attention_mask"} if kind == "cached" else {}
+    return json.dumps({"weft": 1, "dims": dims, "state": states_of(kind), "generate": generation})
 
 
 def check_sessions(name, program, session):
@@ -117,7 +131,7 @@ def check_kind(kind):
     session = Session(model)
     if program := compile_program(kind, folder / "model.onnx", folder, schedule(kind)):
         check_program(kind, program, folder, session)
-        if kind == "mixed":
+        if kind != "fixed":
             return check_server(kind, program, session)
         check_sessions(kind, program, session)
         check_counts(program, folder)
@@ -125,5 +139,5 @@ def check_kind(kind):
 
 if __name__ == "__main__":
     harness.need_weft()
-    for each in ("fixed", "mixed"):
+    for each in ("fixed", "mixed", "cached"):
         check_kind(each)

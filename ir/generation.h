@@ -18,8 +18,8 @@ struct Sampling {
 /// Names are those of inputs and outputs; empty: there is none.
 struct Generation {
   std::string tokens, logits, positions, mask;
-  std::string past;      // the state that grows by a row for each token; without states the whole text is fed each time
-  int64_t past_dim = 0;  // in which it grows
+  std::string past;      // a state that holds the tokens fed so far; without states the whole text is fed each time
+  int64_t past_dim = 0;  // in which it grows by a row for each token; -1: its size is fixed, and the executable counts
   int64_t room = 0;      // the longest text that can be fed
   std::vector<int64_t> end;
   Sampling sampling;

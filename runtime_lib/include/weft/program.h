@@ -177,9 +177,9 @@ struct Generation {
   const char* logits;               // output [batch, length, vocabulary], or without the length: of the last token
   const char* positions = nullptr;  // input [batch, length] or [length], where each token stands in the text
   const char* mask = nullptr;       // input [batch, tokens of the text so far], all ones
-  const char* past = nullptr;       // state that grows by a row for each token; none: the whole text is fed each time
-  int past_dim = 0;
-  int64_t room;  // the longest text that can be fed
+  const char* past = nullptr;       // state that holds the tokens fed so far; none: the whole text is fed each time
+  int past_dim = 0;                 // in which it grows by a row for each token; -1: its size is fixed
+  int64_t room;                     // the longest text that can be fed
   std::span<const int64_t> end = {};
   Sampling sampling = {};  // where nobody asks for another one
 };

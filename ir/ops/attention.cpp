@@ -244,7 +244,7 @@ class Attention {
     const bool is_condition = build_.type(inputs_[kMask]).dtype == DType::Bool;
     const Term mask(build_, is_condition ? inputs_[kMask] : build_.cast(inputs_[kMask], dtype_));
     const Extent keys = mask.shape().back();
-    if (!is_shorter_mask(keys, h_.total)) return mask.value();
+    if (!is_shorter_mask(keys, heads_of(op_)->total)) return mask.value();  // as infer had it, without a state's bound
     const int64_t axis = static_cast<int64_t>(mask.shape().size()) - 1;
     const double fill = is_condition ? 0 : reduce_identity(ReduceOp::Max);
     if (is_static({keys, h_.total})) {

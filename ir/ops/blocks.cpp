@@ -7,6 +7,7 @@
 // reads them, a sum over them follows.
 #include <algorithm>
 
+#include "ir/base/checked.h"
 #include "ir/ops/formula.h"
 #include "ir/ops/index.h"
 
@@ -53,9 +54,14 @@ std::optional<std::vector<BlockAxis>> block_axes(const OpView& op) {
            std::nullopt;
   std::vector<BlockAxis> axes;
   for (size_t d = 0; d < ndim; ++d) {
+    const auto is_beyond_all = [](int64_t value) { return value > kMostExtent; };
+    const bool is_countable = checked_product(block[d] - 1, dilations[d]).value_or(-1) >= 0 &&
+                              std::ranges::none_of(image, is_beyond_all) &&
+                              std::ranges::none_of(block, is_beyond_all) && std::ranges::none_of(pads, is_beyond_all);
     const BlockAxis axis{image[d], block[d], dilations[d], pads[d], pads[ndim + d], strides[d]};
-    const bool fits = axis.image > 0 && axis.size > 0 && axis.dilation > 0 && axis.stride > 0 && axis.before >= 0 &&
-                      axis.behind >= 0 && axis.image + axis.before + axis.behind > (axis.size - 1) * axis.dilation;
+    const bool fits = is_countable && axis.image > 0 && axis.size > 0 && axis.dilation > 0 && axis.stride > 0 &&
+                      axis.before >= 0 && axis.behind >= 0 &&
+                      axis.image + axis.before + axis.behind > (axis.size - 1) * axis.dilation;
     if (!fits) return op.fail("col2im-extent", "no block fits into dimension {} of the image", d), std::nullopt;
     axes.push_back(axis);
   }
@@ -72,12 +78,14 @@ bool infer_col2im(const OpView& op, std::vector<TensorType>& results) {
   const Dims x = op.dims(0);
   int64_t size = 1, blocks = 1;
   Dims image{x[0], 0};
+  bool is_countable = true;
   for (const BlockAxis& axis : *axes) {
-    size *= axis.size;
-    blocks *= axis.blocks();
+    const std::optional<int64_t> sizes = checked_product(size, axis.size), all = checked_product(blocks, axis.blocks());
+    is_countable = is_countable && sizes && all;
+    size = sizes.value_or(1), blocks = all.value_or(1);
     image.push_back(axis.image);
   }
-  if (x[1] % size || x[2] != blocks)
+  if (!is_countable || x[1] % size || x[2] != blocks)
     return op.fail("col2im-dims", "{} blocks of {} elements do not fit an input of shape {}", blocks, size,
                    dims_text(x));
   image[1] = x[1] / size;
@@ -147,8 +155,14 @@ std::optional<Dims> pooled_from(const OpView& op) {
                    "kernel_shape, strides and pads have {}, {} and {} entries for {} spatial dimensions", kernel.size(),
                    strides.size(), pads.size(), ndim),
            std::nullopt;
+  const auto is_beyond_all = [](int64_t value) { return value < -kMostExtent || value > kMostExtent; };
   Dims dims{x[0], x[1]};
-  for (size_t d = 0; d < ndim; ++d) dims.push_back((x[d + 2] - 1) * strides[d] + kernel[d] - pads[d] - pads[ndim + d]);
+  for (size_t d = 0; d < ndim; ++d) {
+    const std::optional<int64_t> steps = checked_product(x[d + 2] - 1, strides[d]);
+    if (!steps || std::ranges::any_of(std::vector{*steps, kernel[d], pads[d], pads[ndim + d]}, is_beyond_all))
+      return op.fail("max-unpool-reach", "spatial dimension {} would have more than 2^40 elements", d), std::nullopt;
+    dims.push_back(*steps + kernel[d] - pads[d] - pads[ndim + d]);
+  }
   return dims;
 }
 

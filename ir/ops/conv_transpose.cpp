@@ -12,6 +12,7 @@
 // phase.
 #include <algorithm>
 
+#include "ir/base/checked.h"
 #include "ir/ops/window.h"
 
 namespace weftc {
@@ -40,7 +41,14 @@ std::optional<Window> transposed_window(const OpView& op) {
                   0};
     if (dim.stride < 1 || dim.dilation < 1)
       return op.fail("conv-transpose-window", "strides and dilations must be at least 1"), std::nullopt;
-    const int64_t all = (dim.in - 1) * dim.stride + dim.reach() + value("output_padding", d, 0);
+    const int64_t padding = value("output_padding", d, 0);
+    const auto is_countable = [](std::optional<int64_t> number) { return number && std::abs(*number) <= kMostExtent; };
+    if (!is_countable(checked_product(dim.in, dim.stride)) ||
+        !is_countable(checked_product(dim.kernel, dim.dilation)) || !is_countable(padding) ||
+        !is_countable(dim.before) || !is_countable(dim.behind))
+      return op.fail("conv-transpose-reach", "spatial dimension {} would have more than 2^40 elements", d),
+             std::nullopt;
+    const int64_t all = (dim.in - 1) * dim.stride + dim.reach() + padding;
     const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
     if (op.op().has("output_shape") || same) {
       const std::vector<int64_t> shape = ints_of(op.op(), "output_shape");

@@ -19,7 +19,7 @@ bool check_blocks(const OpView& op) {
   if (!axis || !is_fixed(op, 0)) return false;
   Dims wanted = x;
   const int64_t block = int_of(op.op(), "block_size");
-  wanted[*axis] = (x[*axis] + block - 1) / block;
+  wanted[*axis] = x[*axis] == 0 ? 0 : (x[*axis] - 1) / block + 1;
   if (scale == wanted) return true;
   return op.fail("quantize-scale", "a scale of shape {} does not fit blocks of {} along axis {} of shape {}",
                  dims_text(scale), block, *axis, dims_text(x));

@@ -12,6 +12,8 @@
 #include <cmath>
 #include <map>
 
+#include "ir/base/checked.h"
+
 namespace weftc {
 
 namespace {
@@ -50,7 +52,7 @@ void keep_ratio(std::vector<ResizeAxis>& axes, const std::string& policy) {
   for (const ResizeAxis& a : axes) scale = policy == "not_larger" ? std::min(scale, a.scale) : std::max(scale, a.scale);
   for (ResizeAxis& a : axes) {
     a.scale = scale;
-    a.out = static_cast<int64_t>(std::floor(scale * static_cast<double>(a.in) + 0.5));
+    a.out = whole_number(std::floor(scale * static_cast<double>(a.in) + 0.5));
     a.to = a.out;
   }
 }
@@ -72,7 +74,7 @@ std::optional<std::vector<ResizeAxis>> resize_axes(const OpView& op) {
     const Extent& extent = op.type(0).shape[(*axes)[i]];
     const int64_t in = extent.bound;
     ResizeAxis a{(*axes)[i], in, 0, 1, 0, 1, !sizes.empty(), length_of(extent), 0};
-    a.out = sizes.empty() ? static_cast<int64_t>(std::floor(static_cast<double>(in) * scales[i])) : sizes[i].high();
+    a.out = sizes.empty() ? whole_number(std::floor(static_cast<double>(in) * scales[i])) : sizes[i].high();
     a.scale = sizes.empty() ? scales[i] : static_cast<double>(a.out) / static_cast<double>(in);
     a.to = sizes.empty() ? a.out : sizes[i];
     if (sizes.empty() && extent.is_run_time()) {

@@ -4,6 +4,7 @@
 //   s = Shape(x f32[n<=64, 8])   ->   Concat(Reshape(LengthOf {length = "n"}), 8)
 #include <cmath>
 
+#include "ir/base/checked.h"
 #include "ir/ops/record.h"
 
 namespace weftc {
@@ -80,7 +81,7 @@ const OpDef kSize{.kind = OpKind::Size,
 /// start, start + delta, ... before limit.
 static int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta) {
   const double steps = std::ceil((limit.at(0) - start.at(0)) / delta.at(0));
-  return steps > 0 ? static_cast<int64_t>(steps) : 0;
+  return steps > 0 ? whole_number(steps) : 0;
 }
 
 /// How many numbers there are between two lengths; nothing where that is no length.

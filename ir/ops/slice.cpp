@@ -6,6 +6,7 @@
 //   Slice(x f32[n], start -1, end INT64_MIN, step -1) ->  start n - 1, step -1, count n
 #include <algorithm>
 
+#include "ir/base/checked.h"
 #include "ir/ops/gradient.h"
 #include "ir/ops/view.h"
 
@@ -43,8 +44,10 @@ static std::optional<SliceEntries> entries_of(const OpView& op, size_t starts, s
     return op.fail("slice-lengths", "starts, ends, axes and steps have {}, {}, {} and {} entries", starts, ends,
                    entries.axes.size(), entries.steps.size()),
            std::nullopt;
-  for (const int64_t step : entries.steps)
+  for (int64_t& step : entries.steps) {
     if (step == 0 || step == INT64_MIN) return op.fail("slice-step", "step {} is not possible", step), std::nullopt;
+    step = std::clamp(step, -kMostExtent, kMostExtent);  // beyond a tensor is beyond it
+  }
   return entries;
 }
 

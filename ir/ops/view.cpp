@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "ir/base/check.h"
+#include "ir/base/checked.h"
 #include "ir/ops/gradient.h"
 
 namespace weftc {
@@ -253,9 +254,10 @@ static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
   for (size_t d = 0; d < repeats.size(); ++d) {
     if (repeats[d].low() < 0) return op.fail("tile-negative", "repeat {} is negative", repeats[d].text());
     if (repeats[d] == 1) continue;
-    const int64_t bound = type.shape[d].bound * repeats[d].high();
+    const std::optional<int64_t> bound = checked_product(type.shape[d].bound, repeats[d].high());
+    if (!bound) return op.fail("tile-size", "dimension {} repeated {} times is too long", d, repeats[d].text());
     type.shape[d] = op.extent(length_of(type.shape[d]) * repeats[d]);
-    type.shape[d].bound = bound;
+    type.shape[d].bound = *bound;
   }
   results = {type};
   return true;

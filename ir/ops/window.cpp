@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/base/checked.h"
+
 namespace weftc {
 
 /// Each attribute has an entry for each spatial dimension (pads: two), in its range.
@@ -14,10 +16,17 @@ static bool check_lengths(const OpView& op, size_t ndim) {
     if (!values.empty() && values.size() != expected)
       return op.fail("window-lengths", "'{}' has {} entries for {} spatial dimensions", attr, values.size(), ndim);
     const int64_t least = std::string_view(attr) == "pads" ? 0 : 1;
-    if (std::any_of(values.begin(), values.end(), [&](int64_t v) { return v < least; }))
-      return op.fail("window-values", "'{}' is {}, entries must be at least {}", attr, dims_text(values), least);
+    if (std::any_of(values.begin(), values.end(), [&](int64_t v) { return v < least || v > kMostExtent; }))
+      return op.fail("window-values", "'{}' is {}, entries must be at least {} and at most 2^40", attr,
+                     dims_text(values), least);
   }
   return true;
+}
+
+/// True if a window spans no more elements than a tensor may have.
+static bool has_countable_reach(const WindowDim& dim) {
+  const std::optional<int64_t> gaps = checked_product(dim.kernel - 1, dim.dilation);
+  return gaps && *gaps < kMostExtent;
 }
 
 /// SAME: as many outputs as ceil(in / stride), the odd pad element behind (UPPER) or before (LOWER).
@@ -61,6 +70,10 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims
       return op.fail("window-empty", "a window of {} elements along spatial dimension {}", dim.kernel, d), std::nullopt;
     if (!kernel.empty() && dim.kernel != own)
       return op.fail("window-kernel", "kernel_shape has {} where the weights have {}", dim.kernel, own), std::nullopt;
+    if (!has_countable_reach(dim))
+      return op.fail("window-reach", "a window of {} elements that are {} apart spans more than 2^40 elements",
+                     dim.kernel, dim.dilation),
+             std::nullopt;
     if (mode == "NOTSET" || mode.empty()) {
       dim.before = value("pads", d, 0);
       dim.behind = value("pads", ndim + d, 0);

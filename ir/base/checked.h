@@ -1,0 +1,28 @@
+// Arithmetic on numbers that a file says: what does not fit into 64 bits is nothing.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace weftc {
+
+/// More elements than any tensor has, which attributes are compared with.
+inline constexpr int64_t kMostExtent = int64_t{1} << 40;
+
+inline std::optional<int64_t> checked_sum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::nullopt : std::optional(sum);
+}
+
+inline std::optional<int64_t> checked_product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::nullopt : std::optional(product);
+}
+
+/// A number of elements that a file says as a real: what is beyond all extents is more than any, what is none is 0.
+inline int64_t whole_number(double real) {
+  constexpr double kMost = 2.0 * static_cast<double>(kMostExtent);
+  return real == real ? static_cast<int64_t>(std::clamp(real, -kMost, kMost)) : 0;
+}
+
+}  // namespace weftc

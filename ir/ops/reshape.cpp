@@ -140,6 +140,18 @@ std::vector<Group> groups_of(const Shape& from, const Dims& to) {
   return groups;
 }
 
+/// The length where all names that are 1 at most are 1.
+Length without_ones(const Length& length) {
+  return substitute(length, [](const LengthSymbol& name) {
+    return name.high == 1 ? Length(1) : Length(std::make_shared<const LengthSymbol>(name));
+  });
+}
+
+/// True if two lists of lengths differ in where lengths of one element at most stand: those that have one are alike.
+bool differ_by_ones(const std::vector<Length>& a, const std::vector<Length>& b) {
+  return std::ranges::equal(a, b, [](const Length& x, const Length& y) { return without_ones(x) == without_ones(y); });
+}
+
 /// True if two lengths are equal in some runs, as far as their bounds say.
 bool may_be_equal(const Length& a, const Length& b) {
   const Length gap = b - a;
@@ -165,7 +177,7 @@ std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
   for (const Group& group : groups_of(from, dims)) {
     const std::vector<std::vector<Length>> found = LengthAssignment(group.from, group.to).found();
     if (found.empty()) return fail("reshape-count", " whatever the lengths are; pin them with --dim");
-    if (found.size() > 1)
+    if (found.size() > 1 && !differ_by_ones(found[0], found[1]))
       return fail("reshape-ambiguous-unsupported",
                   format(": it may be {} or {}; give the dims of the model different bounds", text_of(found[0]),
                          text_of(found[1])));

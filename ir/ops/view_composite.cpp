@@ -5,6 +5,7 @@
 //   DepthToSpace, SpaceToDepth   ->  Reshape, Transpose, Reshape
 #include <algorithm>
 
+#include "ir/base/checked.h"
 #include "ir/ops/relations.h"
 #include "ir/ops/view.h"
 
@@ -32,60 +33,79 @@ static OpDef reshape_like(OpKind kind, const char* name, InferFn infer) {
   return def;
 }
 
-/// One result of the first operand's dtype and these dims, with run-time lengths kept.
-static bool infer_dims(const OpView& op, const Dims& dims, std::vector<TensorType>& results) {
-  const std::optional<Shape> shape = reshaped(op, dims);
-  if (!shape) return false;
-  results = {{op.type(0).dtype, *shape, {}}};
-  return true;
+/// True if a Squeeze leaves this dimension out: a named one, or one that has one element at most.
+static bool is_squeezed(const Op& op, const Shape& from, size_t d) {
+  const std::vector<int64_t> axes = ints_of(op, "axes");
+  const auto ndim = static_cast<int64_t>(from.size());
+  return axes.empty() ? from[d].bound == 1 : std::ranges::any_of(axes, [&](int64_t axis) {
+    return from_front(axis, ndim) == static_cast<int64_t>(d);
+  });
 }
 
 /// Squeeze-13: the named dimensions, which must have extent 1, or all such where none is named: an empty list names
 /// none, as ONNX Runtime has it.
 static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
   if (!is_known(op, 1, "axes", "list of axes")) return false;
-  const Dims from = op.dims(0);
-  std::optional<std::vector<int64_t>> axes = op.axes("axes", static_cast<int>(from.size()));
-  if (!axes) return false;
-  const bool all = axes->empty();
-  Dims dims;
+  const Shape& from = op.type(0).shape;
+  if (!op.axes("axes", static_cast<int>(from.size()))) return false;
+  Shape shape;
   for (size_t d = 0; d < from.size(); ++d) {
-    const bool named = contains(*axes, static_cast<int64_t>(d));
-    if (named && from[d] != 1) return op.fail("squeeze-extent", "dimension {} has extent {}, not 1", d, from[d]);
-    if (!named && !(all && from[d] == 1)) dims.push_back(from[d]);
+    const bool is_left_out = is_squeezed(op.op(), from, d);
+    if (is_left_out && from[d].bound != 1)
+      return op.fail("squeeze-extent", "dimension {} has extent {}, not 1", d, from[d].bound);
+    if (!is_left_out) shape.push_back(from[d]);
   }
-  return infer_dims(op, dims, results);
+  results = {{op.type(0).dtype, shape, {}}};
+  return true;
 }
 
-/// Where no dimension is named, one of run-time length stays: it must not turn out to be 1, of which 2 * min(1, n) <= n
-/// is the form that relations have.
+/// A dimension that is left out has one element. Where none is named, one of run-time length stays: it must not turn
+/// out to be 1, of which 2 * min(1, n) <= n is the form that relations have.
 static std::vector<LengthRelation> relate_squeeze(const OpView& op) {
-  if (!ints_of(op.op(), "axes").empty()) return {};
+  const bool names_none = ints_of(op.op(), "axes").empty();
+  const Shape& from = op.type(0).shape;
   std::vector<LengthRelation> relations;
-  for (const Extent& extent : op.type(0).shape)
-    if (extent.is_run_time()) relations.push_back({"", minimum(1, length_of(extent)) * 2, length_of(extent), true});
+  for (size_t d = 0; d < from.size(); ++d) {
+    const Length length = length_of(from[d]);
+    if (is_squeezed(op.op(), from, d))
+      relations.push_back({"", length, 1});
+    else if (names_none && from[d].is_run_time())
+      relations.push_back({"", minimum(1, length) * 2, length, true});
+  }
   return relations;
 }
 
 /// Unsqueeze-13: axes count dimensions of the result.
 static bool infer_unsqueeze(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "axes", "list of axes")) return false;
-  Dims dims = op.dims(0);
-  const size_t ndim = dims.size() + ints_of(op.op(), "axes").size();
+  TensorType type{op.type(0).dtype, op.type(0).shape, {}};
+  const size_t ndim = type.shape.size() + ints_of(op.op(), "axes").size();
   std::optional<std::vector<int64_t>> axes = op.axes("axes", static_cast<int>(ndim));
   if (!axes) return false;
   std::sort(axes->begin(), axes->end());
-  for (int64_t axis : *axes) dims.insert(dims.begin() + axis, 1);
-  return infer_dims(op, dims, results);
+  for (int64_t axis : *axes) type.shape.insert(type.shape.begin() + axis, Extent{1});
+  results = {type};
+  return true;
+}
+
+/// Neighbouring dimensions as one.
+static Extent joined(const OpView& op, std::span<const Extent> dims) {
+  Length length = 1;
+  int64_t bound = 1;
+  for (const Extent& each : dims) {
+    length = length * length_of(each), bound *= each.bound;
+  }
+  return length.is_constant() ? op.extent(length) : run_time_extent(bound, length);
 }
 
 /// Flatten-13: a matrix of what is left of `axis` and what is right of it.
 static bool infer_flatten(const OpView& op, std::vector<TensorType>& results) {
-  const Dims from = op.dims(0);
+  const std::span<const Extent> from = op.type(0).shape;
   const std::optional<int64_t> axis = op.axis("axis", static_cast<int>(from.size()), true);
   if (!axis) return false;
-  const Dims left(from.begin(), from.begin() + *axis), right(from.begin() + *axis, from.end());
-  return infer_dims(op, {element_count(left), element_count(right)}, results);
+  const auto left = static_cast<size_t>(*axis);
+  results = {{op.type(0).dtype, {joined(op, from.first(left)), joined(op, from.subspan(left))}, {}}};
+  return true;
 }
 
 /// Squeeze and Unsqueeze: `axes` is an attribute up to opset 12, then an operand that must be known.
@@ -299,7 +319,9 @@ static bool infer_blocks(const OpView& op, bool to_depth, std::vector<TensorType
   if (to_depth && !(is_fixed_dim(op, 0, 2) && is_fixed_dim(op, 0, 3))) return false;
   const Dims d = op.dims(0);
   const int64_t size = int_of(op.op(), "blocksize");
-  const bool fits = size > 0 && (to_depth ? d[2] % size == 0 && d[3] % size == 0 : d[1] % (size * size) == 0);
+  const std::optional<int64_t> area = checked_product(size, size);
+  const bool fits = size > 0 && area && checked_product(*area, d[1]) &&
+                    (to_depth ? d[2] % size == 0 && d[3] % size == 0 : d[1] % (size * size) == 0);
   if (!fits) return op.fail("blocksize", "blocks of {} do not divide {}", size, dims_text(d));
   Shape shape = op.type(0).shape;
   shape[1].bound = to_depth ? d[1] * size * size : d[1] / (size * size);

@@ -115,7 +115,8 @@ std::unique_ptr<Compilation> compile_as_given(Schedule schedule, const Options& 
   const Stopwatch watch;
   std::optional<Machine> machine = machine_for(options, diags);
   if (!machine) return nullptr;
-  const ReadOptions read{options.model, all_dims(options, schedule), options.shapes, options.binds, options.elements};
+  const ReadOptions read{options.model,    all_dims(options, schedule), options.shapes, options.binds, options.elements,
+                         options.overrides};
   std::optional<Module> module = read_onnx(read, diags, &schedule);
   progress(options, "read " + printable(options.model), watch.seconds());
   if (!module) return nullptr;

@@ -8,6 +8,7 @@
 #include "cli/requirements.h"
 #include "cli/table.h"
 #include "frontend/onnx_inspect.h"
+#include "frontend/onnx_reader.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -28,13 +29,15 @@ std::string counts_json(const std::map<std::string, int64_t>& counts) {
 }
 
 void print_json(const ModelSummary& summary) {
-  std::printf("{\"ir_version\": %ld, \"producer\": %s,\n \"opsets\": %s,\n \"inputs\": %s,\n \"outputs\": %s,\n",
-              static_cast<long>(summary.ir_version), json_string(summary.producer).c_str(),
-              counts_json(summary.opsets).c_str(), ports_json(summary.inputs).c_str(),
-              ports_json(summary.outputs).c_str());
-  std::printf(" \"dims\": %s,\n \"ops\": %s,\n \"unsupported\": %s,\n \"initializer_bytes\": %ld}\n",
-              json_strings(summary.dims).c_str(), counts_json(summary.ops).c_str(),
-              counts_json(summary.unsupported).c_str(), static_cast<long>(summary.initialiser_bytes));
+  std::printf(
+      "{\"ir_version\": %ld, \"producer\": %s,\n \"opsets\": %s,\n \"inputs\": %s,\n \"defaults\": %s,\n \"outputs\": "
+      "%s,\n",
+      static_cast<long>(summary.ir_version), json_string(summary.producer).c_str(), counts_json(summary.opsets).c_str(),
+      ports_json(summary.inputs).c_str(), ports_json(summary.defaults).c_str(), ports_json(summary.outputs).c_str());
+  std::printf(
+      " \"dims\": %s,\n \"unnamed_dims\": %s,\n \"ops\": %s,\n \"unsupported\": %s,\n \"initializer_bytes\": %ld}\n",
+      json_strings(summary.dims).c_str(), json_strings(summary.unnamed).c_str(), counts_json(summary.ops).c_str(),
+      counts_json(summary.unsupported).c_str(), static_cast<long>(summary.initialiser_bytes));
 }
 
 void print_ports(const char* title, const std::vector<ModelSummary::Port>& ports) {
@@ -58,12 +61,12 @@ void print_text(const std::string& model, const ModelSummary& summary) {
   if (!summary.producer.empty()) std::printf(", by %s", printable(summary.producer).c_str());
   std::printf(", %s of initializers\n", bytes_text(summary.initialiser_bytes).c_str());
   print_ports("inputs", summary.inputs);
+  if (!summary.defaults.empty()) print_ports("inputs with a default (--override, --bind)", summary.defaults);
   print_ports("outputs", summary.outputs);
-  if (!summary.dims.empty()) {
-    std::vector<std::string> names;
-    for (const std::string& dim : summary.dims) names.push_back(printable(dim));
-    std::printf("open dims: %s\n", join(names, ", ").c_str());
-  }
+  std::vector<std::string> open;
+  for (const std::string& dim : summary.dims) open.push_back(printable(dim));
+  for (const std::string& dim : summary.unnamed) open.push_back(printable(dim) + " (--shape)");
+  if (!open.empty()) std::printf("open dims: %s\n", join(open, ", ").c_str());
   print_counts("operators", summary.ops);
   if (!summary.unsupported.empty()) print_counts("not supported", summary.unsupported);
 }
@@ -82,6 +85,22 @@ static int show_requirements(const Options& options) {
   return finish(diags);
 }
 
+/// What compile would refuse whatever dims are given. Open dims and what is not supported are in the summary.
+static void report_faults(const Options& options, Diags& diags) {
+  Diags found;
+  read_onnx({options.model, options.dims, options.shapes, options.binds, options.elements, options.overrides}, found);
+  bool is_shown = false;
+  for (const Diagnostic& each : found.all()) {
+    if (each.severity == Diagnostic::Severity::Error)
+      is_shown = !each.id.starts_with("open-") && !each.id.ends_with("-unsupported");
+    if (each.severity == Diagnostic::Severity::Warning || !is_shown) continue;
+    if (each.severity == Diagnostic::Severity::Error)
+      diags.error(each.id, each.loc, "{}", each.message);
+    else
+      Diags::Report(diags).note(each.loc, "{}", each.message);
+  }
+}
+
 int run_inspect(const Options& options) {
   if (options.requirements) return show_requirements(options);
   Diags diags;
@@ -91,6 +110,8 @@ int run_inspect(const Options& options) {
     print_json(*summary);
   else
     print_text(options.model, *summary);
+  report_faults(options, diags);
+  if (!diags.ok()) return finish(diags);
   return summary->unsupported.empty() ? 0 : 3;
 }
 

@@ -64,7 +64,7 @@ Target best_here(const Target& target) {
 
 /// The flags as text, before they are understood.
 struct FlagTexts {
-  std::vector<std::string> dims, shapes, binds, sequences, optionals, mesh, ceilings;
+  std::vector<std::string> dims, shapes, binds, overrides, sequences, optionals, mesh, ceilings;
   std::string precision, target, arch, transport = "local", emit = "exe", run_args, budget;
 };
 
@@ -88,8 +88,9 @@ CLI::Option* add_list(CLI::App& verb, const char* name, std::vector<std::string>
 /// Flags that say what the model is: dims, shapes, fixed inputs.
 void add_model_flags(CLI::App& verb, FlagTexts& given) {
   add_list(verb, "--dim", given.dims, "NAME=N", "NAME=128 pins a symbolic dim, NAME<=1024 bounds it");
-  add_list(verb, "--shape", given.shapes, "INPUT=1x3x224x224", "pins unnamed dims of an input");
+  add_list(verb, "--shape", given.shapes, "INPUT=1x3x224x<=224", "pins unnamed dims of an input, or bounds them");
   add_list(verb, "--bind", given.binds, "INPUT=FILE.npy", "fixes an input at compile time");
+  add_list(verb, "--override", given.overrides, "INPUT", "leaves an input that has a default to the executable");
   add_list(verb, "--sequence", given.sequences, "INPUT=N", "how many tensors an input is that is a sequence");
   add_list(verb, "--optional", given.optionals, "INPUT=present|absent", "whether there is an input that is optional");
 }
@@ -415,6 +416,7 @@ void understand(const Verb& verb, const FlagTexts& given, Options& options) {
   parse_each(given.dims, options.dims, parse_dim_option);
   parse_each(given.shapes, options.shapes, parse_shape_option);
   parse_each(given.binds, options.binds, parse_bind_option);
+  options.overrides = given.overrides;
   parse_each(given.sequences, options.elements, parse_sequence_option);
   parse_each(given.optionals, options.elements, parse_optional_option);
   parse_each(given.mesh, options.mesh, parse_mesh_option);

@@ -24,7 +24,8 @@ struct Options {
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;
   std::vector<ElementsRequest> elements;
-  std::optional<DType> precision;  // that of all contractions, whatever the schedule says
+  std::vector<std::string> overrides;  // inputs with a default that stay open
+  std::optional<DType> precision;      // that of all contractions, whatever the schedule says
   Target target;
   bool transport_mpi = false;
   std::string mpicc = "mpicc";

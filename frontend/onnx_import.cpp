@@ -361,6 +361,8 @@ bool NodeImporter::node(const OnnxNode& node) {
       const OpView view(state_.module, scope_.graph, scope_.graph.op(op), &state_.diags);
       const bool imported = !def->import || def->import(scope_.graph, op, node.opset, view);
       if (!imported || !check_required_attrs(state_, node, scope_.graph.op(op), loc)) op = {};
+      const auto bound = scope_.parent ? state_.count_bounds.end() : state_.count_bounds.find(node.name);
+      if (op && bound != state_.count_bounds.end()) scope_.graph.edit(op).set("count_bound", bound->second);
     }
   }
   define(node, op, loc);

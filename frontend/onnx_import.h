@@ -39,6 +39,9 @@ struct ImportState {
   std::unordered_set<std::string> op_names;  // taken, in the whole module
   std::unordered_map<const OnnxTensor*, std::optional<ConstantId>> constants;
   int nodes = 0;  // imported so far: the next node's index
+  /// What --dim says that numbers which data decides are at most, by the names of the nodes that make them.
+  std::unordered_map<std::string, int64_t> count_bounds;
+  std::vector<std::string> defaulted;  // inputs that begin as their initialisers, and are their own next values
 
   std::string unique_op_name(const std::string& name);
   /// The constant of a tensor, made once; nothing after reporting.

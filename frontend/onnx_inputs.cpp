@@ -22,37 +22,45 @@ struct OpenDim {
 class InputImporter {
  public:
   InputImporter(ImportState& state, const ReadOptions& options, ImportScope& scope)
-      : state_(state), options_(options), scope_(scope), loc_(Loc::in_file(state.model.file)) {}
+      : state_(state), options_(options), scope_(scope), loc_(Loc::in_file(state.model.file)), dims_(options.dims) {}
   bool run();
 
  private:
+  void bound_by_shapes();
   bool check_requests();
   bool check_dim_request(const DimRequest& request, const std::vector<std::string>& known);
+  bool bound_count(const DimRequest& request);
   template <class Request>
   bool check_input_requests(const std::vector<Request>& requests, const char* flag);
   bool input(const OnnxValue& input);
   bool check_type(const OnnxValue& input);
   bool bind(const OnnxValue& input, const BindRequest& request);
-  bool fits(const OnnxValue& input, const Dims& dims, const std::string& what);
+  bool fits(const OnnxValue& input, const ShapeRequest& shape, const std::string& what);
   std::optional<Dims> dims_of(const OnnxValue& input);
   std::optional<int64_t> extent_of(const OnnxValue& input, size_t d);
+  std::string length_name(const OnnxValue& input, size_t d) const;
   void add_lengths();
+  bool has_default(const OnnxValue& input) const { return scope_.initialisers.contains(input.name); }
+  bool is_bound(const OnnxValue& input) const;
+  bool default_input(const OnnxValue& input);
+  bool check_overrides();
+  void report_defaults() const;
   void report_open();
   void open(const std::string& flag, const std::string& place);
   std::vector<std::string> input_names() const;
   const DimRequest* request_of(const OnnxDim& dim) const;
+  const ShapeRequest* shape_of_input(const OnnxValue& input) const;
+  std::vector<std::string> dim_names() const;
 
   ImportState& state_;
   const ReadOptions& options_;
   ImportScope& scope_;
   Loc loc_;
+  std::vector<DimRequest> dims_;  // those of --dim, and of --shape the bounds of named dims
   std::vector<OpenDim> open_;
   std::vector<OnnxValue> tensors_;  // the inputs, those that are no tensors as the tensors that they stand for
   std::vector<WholeInput> wholes_;  // those
 };
-
-/// True if the value is an input and not an initialiser that old exporters list among the inputs.
-bool is_input(const ImportScope& scope, const OnnxValue& value) { return !scope.initialisers.contains(value.name); }
 
 std::vector<std::string> InputImporter::input_names() const {
   std::vector<std::string> names;
@@ -80,10 +88,22 @@ bool InputImporter::check_input_requests(const std::vector<Request>& requests, c
   return ok;
 }
 
+/// A bound may be that of a length which data decides, by the name of the node that makes it or of a result of that.
+bool InputImporter::bound_count(const DimRequest& request) {
+  if (!request.bounded) return false;
+  for (const OnnxNode& node : scope_.source.nodes) {
+    if (is_constant_node(node) || (node.name != request.name && !contains(node.outputs, request.name))) continue;
+    state_.count_bounds[node.name] = request.values[0];
+    return true;
+  }
+  return false;
+}
+
 /// A request must name a dim of some input, with one value in range, and no other value elsewhere.
 bool InputImporter::check_dim_request(const DimRequest& request, const std::vector<std::string>& known) {
   const Loc& loc = request.loc;
-  if (!contains(known, request.name)) {
+  const bool is_of_input = contains(known, request.name);
+  if (!is_of_input && !(request.values.size() == 1 && bound_count(request))) {
     state_.diags.error("unknown-dim", loc, "no input has a dim '{}'{}", printable(request.name),
                        names_there_are(request.name, known));
     return false;
@@ -99,7 +119,7 @@ bool InputImporter::check_dim_request(const DimRequest& request, const std::vect
     state_.diags.error("dim-range", loc, "dim '{}' cannot be {}", printable(request.name), request.values[0]);
     return false;
   }
-  for (const DimRequest& other : options_.dims) {
+  for (const DimRequest& other : dims_) {
     if (&other == &request) break;
     if (other.name != request.name || (other.values == request.values && other.bounded == request.bounded)) continue;
     state_.diags.error("dim-conflict", loc, "dim '{}' is pinned twice with different values", printable(request.name))
@@ -109,22 +129,45 @@ bool InputImporter::check_dim_request(const DimRequest& request, const std::vect
   return true;
 }
 
-bool InputImporter::check_requests() {
-  std::vector<std::string> dims;
+std::vector<std::string> InputImporter::dim_names() const {
+  std::vector<std::string> names;
   for (const OnnxValue& input : tensors_)
     if (input.dims)
       for (const OnnxDim& dim : *input.dims)
-        if (dim.kind == OnnxDim::Kind::Named) dims.push_back(dim.name);
+        if (dim.kind == OnnxDim::Kind::Named) names.push_back(dim.name);
+  return names;
+}
+
+const ShapeRequest* InputImporter::shape_of_input(const OnnxValue& input) const {
+  for (const ShapeRequest& request : options_.shapes)
+    if (request.input == input.name) return &request;
+  return nullptr;
+}
+
+/// A bound that --shape has for a named dim is one of the name.
+void InputImporter::bound_by_shapes() {
+  for (const OnnxValue& input : tensors_) {
+    const ShapeRequest* shape = shape_of_input(input);
+    if (!shape || !input.dims || input.dims->size() != shape->dims.size()) continue;
+    for (const size_t d : shape->bounded)
+      if (const OnnxDim& dim = (*input.dims)[d]; dim.kind == OnnxDim::Kind::Named)
+        dims_.push_back({dim.name, {shape->dims[d]}, true, Loc::in_file("--shape " + printable(input.name))});
+  }
+}
+
+bool InputImporter::check_requests() {
   bool ok = check_input_requests(options_.shapes, "--shape");
   ok &= check_input_requests(options_.binds, "--bind");
-  for (const DimRequest& request : options_.dims) ok &= check_dim_request(request, dims);
+  bound_by_shapes();
+  const std::vector<std::string> names = dim_names();
+  for (const DimRequest& request : dims_) ok &= check_dim_request(request, names);
   return ok;
 }
 
 /// What --dim says of a named dim; null for any other.
 const DimRequest* InputImporter::request_of(const OnnxDim& dim) const {
   if (dim.kind != OnnxDim::Kind::Named) return nullptr;
-  for (const DimRequest& request : options_.dims)
+  for (const DimRequest& request : dims_)
     if (request.name == dim.name) return &request;
   return nullptr;
 }
@@ -141,18 +184,20 @@ bool InputImporter::check_type(const OnnxValue& input) {
 }
 
 /// True if dims from outside agree with what the model says of them.
-bool InputImporter::fits(const OnnxValue& input, const Dims& dims, const std::string& what) {
+bool InputImporter::fits(const OnnxValue& input, const ShapeRequest& shape, const std::string& what) {
+  const Dims& dims = shape.dims;
   bool ok = !input.dims || input.dims->size() == dims.size();
-  for (size_t d = 0; ok && input.dims && d < dims.size(); ++d) {
-    const OnnxDim& dim = (*input.dims)[d];
+  for (size_t d = 0; ok && d < dims.size(); ++d) {
+    const OnnxDim dim = input.dims ? (*input.dims)[d] : OnnxDim{};
     const DimRequest* request = request_of(dim);
     if (dim.kind == OnnxDim::Kind::Fixed)
       ok = dim.extent == dims[d];
     else if (request)
       ok = request->bounded ? dims[d] <= request->values[0] : dims[d] == request->values[0];
+    ok = ok && !(shape.is_bounded(d) && (dims[d] < 1 || dim.kind == OnnxDim::Kind::Fixed));
   }
   if (ok && checked_count(dims)) return true;
-  state_.diags.error("input-shape", loc_, "{} of shape {} does not fit input '{}' of the model", what, dims_text(dims),
+  state_.diags.error("input-shape", loc_, "{} of shape {} does not fit input '{}' of the model", what, shape.text(),
                      printable(input.name));
   return false;
 }
@@ -160,7 +205,8 @@ bool InputImporter::fits(const OnnxValue& input, const Dims& dims, const std::st
 /// Replaces an input by the constant in a file, whose type must fit.
 bool InputImporter::bind(const OnnxValue& input, const BindRequest& request) {
   std::optional<Tensor> tensor = read_tensor_file(request.file, state_.diags);
-  if (!tensor || !fits(input, tensor->dims, "the tensor in '" + printable(request.file) + "'")) return false;
+  if (!tensor || !fits(input, {input.name, tensor->dims}, "the tensor in '" + printable(request.file) + "'"))
+    return false;
   const DType wanted = *dtype_of_element_type(input.element_type);
   if (!read_as(*tensor, wanted)) {
     state_.diags.error("bind-type", loc_, "input '{}' is {}, but '{}' holds {}", printable(input.name),
@@ -186,10 +232,8 @@ void InputImporter::open(const std::string& flag, const std::string& place) {
 static std::string shape_flag(const OnnxValue& input) {
   std::vector<std::string> parts;
   for (const OnnxDim& dim : *input.dims)
-    parts.push_back(dim.kind == OnnxDim::Kind::Fixed   ? std::to_string(dim.extent)
-                    : dim.kind == OnnxDim::Kind::Named ? printable(dim.name)
-                                                       : "N");
-  return "--shape " + printable(input.name) + "=" + join(parts, "x");
+    parts.push_back(dim.kind == OnnxDim::Kind::Fixed ? std::to_string(dim.extent) : "N");
+  return "--shape " + printable(input.name) + "=" + join(parts, "x") + ", or with <=N for a bound";
 }
 
 std::optional<int64_t> InputImporter::extent_of(const OnnxValue& input, size_t d) {
@@ -203,11 +247,8 @@ std::optional<int64_t> InputImporter::extent_of(const OnnxValue& input, size_t d
 
 /// The extents of an input; nothing after reporting or noting what is open.
 std::optional<Dims> InputImporter::dims_of(const OnnxValue& input) {
-  for (const ShapeRequest& request : options_.shapes)
-    if (request.input == input.name) {
-      if (fits(input, request.dims, "--shape")) return request.dims;
-      return {};
-    }
+  if (const ShapeRequest* shape = shape_of_input(input))
+    return fits(input, *shape, "--shape") ? std::optional(shape->dims) : std::nullopt;
   if (!input.dims) {
     open("--shape " + printable(input.name) + "=NxN...", "the whole shape of '" + printable(input.name) + "'");
     return {};
@@ -251,20 +292,27 @@ bool InputImporter::input(const OnnxValue& input) {
   return true;
 }
 
-/// Gives every extent of a bounded dim its length, which has the dim's name.
+/// What the length of a bounded dim is called: as the dim, or of an unnamed one "x_2", after its input; "" of any
+/// other.
+std::string InputImporter::length_name(const OnnxValue& input, size_t d) const {
+  const OnnxDim dim = input.dims ? (*input.dims)[d] : OnnxDim{};
+  if (const ShapeRequest* shape = shape_of_input(input); shape && !shape->is_bounded(d)) return "";
+  if (const DimRequest* request = request_of(dim)) return request->bounded ? request->name : "";
+  std::string name = format("{}_{}", input.name, d);
+  for (const std::vector<std::string> taken = dim_names(); contains(taken, name);) name += "_";
+  return dim.kind == OnnxDim::Kind::Open ? name : "";
+}
+
+/// Gives every extent of a bounded dim its length.
 void InputImporter::add_lengths() {
   for (const OnnxValue& input : tensors_) {
     const auto value = scope_.values.find(input.name);
-    if (value == scope_.values.end() || !input.dims) continue;
-    if (scope_.graph.producer_op(value->second).kind != OpKind::Input) continue;
-    const bool pinned = std::any_of(options_.shapes.begin(), options_.shapes.end(),
-                                    [&](const ShapeRequest& r) { return r.input == input.name; });
-    if (pinned) continue;
+    if (value == scope_.values.end() || scope_.graph.producer_op(value->second).kind != OpKind::Input) continue;
     TensorType type = scope_.graph.type(value->second);
-    for (size_t d = 0; d < input.dims->size(); ++d) {
-      const DimRequest* request = request_of((*input.dims)[d]);
-      if (!request || !request->bounded) continue;
-      const Length length = Length::named(request->name, type.shape[d].bound);
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      const std::string name = length_name(input, d);
+      if (name.empty()) continue;
+      const Length length = Length::named(name, type.shape[d].bound);
       state_.module.lengths[length.text()] = type.shape[d].bound;
       type.shape[d] = run_time_extent(type.shape[d].bound, length);
     }
@@ -282,15 +330,70 @@ void InputImporter::report_open() {
   for (const OpenDim& dim : open_) report.note(loc_, "pin {} with {}", join(dim.places, ", "), dim.flag);
 }
 
+bool InputImporter::is_bound(const OnnxValue& input) const {
+  return std::ranges::any_of(options_.binds, [&](const BindRequest& bind) { return bind.input == input.name; });
+}
+
+/// An input that the executable may be given: a state that begins as the initialiser and stays as it is.
+bool InputImporter::default_input(const OnnxValue& input) {
+  const OnnxTensor& tensor = *scope_.initialisers.at(input.name);
+  const auto first = state_.constant(tensor, "initializer '" + printable(input.name) + "'", tensor.loc);
+  if (!first || !fits(input, {input.name, tensor.dims}, "its initializer")) return false;
+  State state{input.name, input.name, loc_};
+  state.initial = *first;
+  state_.module.states.push_back(std::move(state));
+  state_.defaulted.push_back(input.name);
+  NewOp made = new_op(OpKind::Input, {state_.module.constants[*first].dtype, shape_of(tensor.dims), {}});
+  made.name = input.name;
+  made.result_names = {input.name};
+  scope_.values[input.name] = scope_.graph.result(scope_.graph.add(std::move(made)));
+  return true;
+}
+
+/// What --override names has to be an input with a default.
+bool InputImporter::check_overrides() {
+  std::vector<std::string> names;
+  for (const OnnxValue& input : scope_.source.inputs)
+    if (has_default(input)) names.push_back(input.name);
+  bool ok = true;
+  for (const std::string& name : options_.overrides) {
+    if (contains(names, name)) continue;
+    state_.diags.error("unknown-default", loc_, "--override: the model has no input '{}' with a default{}",
+                       printable(name), names_there_are(name, names));
+    ok = false;
+  }
+  return ok;
+}
+
+/// Says which inputs are constants because they have defaults.
+void InputImporter::report_defaults() const {
+  constexpr size_t kMostNames = 4;
+  std::vector<std::string> names;
+  for (const OnnxValue& input : scope_.source.inputs)
+    if (has_default(input) && !contains(options_.overrides, input.name) && !is_bound(input))
+      names.push_back("'" + printable(input.name) + "'");
+  if (names.empty() || !state_.model.has_defaults()) return;
+  const size_t more = names.size() - std::min(names.size(), kMostNames);
+  names.resize(names.size() - more);
+  state_.diags.warning("defaults-kept", loc_,
+                       "inputs with a default are constants: {}{}; --override INPUT leaves one to the executable",
+                       join(names, ", "), more ? format(" and {} more", more) : "");
+}
+
 bool InputImporter::run() {
   std::vector<OnnxValue> inputs;
-  for (const OnnxValue& input : scope_.source.inputs)
-    if (is_input(scope_, input)) inputs.push_back(input);
+  bool ok = check_overrides();
+  for (const OnnxValue& input : scope_.source.inputs) {
+    if (!has_default(input) || is_bound(input))
+      inputs.push_back(input);
+    else if (contains(options_.overrides, input.name))
+      ok &= default_input(input);
+  }
+  report_defaults();
   if (!unfold_inputs(inputs, options_, state_, tensors_, wholes_) || !check_requests()) {
     for (const OnnxValue& input : scope_.source.inputs) scope_.failed.insert(input.name);
     return false;
   }
-  bool ok = true;
   for (const OnnxValue& value : tensors_) ok &= input(value);
   add_lengths();
   fold_inputs(wholes_, state_, scope_);

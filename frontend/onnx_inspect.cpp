@@ -9,6 +9,7 @@
 #include "frontend/onnx_ops.h"
 #include "frontend/tensor_bytes.h"
 #include "frontend/unfold_attention.h"
+#include "frontend/unnamed_dims.h"
 #include "ir/base/contains.h"
 
 namespace weftc {
@@ -23,13 +24,24 @@ static void count_ops(const std::vector<OnnxNode>& nodes, ModelSummary& summary)
   }
 }
 
+static void list_open_dims(const OnnxValue& input, ModelSummary& summary) {
+  for (size_t d = 0; input.dims && d < input.dims->size(); ++d) {
+    const OnnxDim& dim = (*input.dims)[d];
+    if (dim.kind == OnnxDim::Kind::Open)
+      summary.unnamed.push_back(format("dim {} of '{}'", d, input.name));
+    else if (dim.kind == OnnxDim::Kind::Named && !contains(summary.dims, dim.name))
+      summary.dims.push_back(dim.name);
+  }
+}
+
 std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags) {
   std::optional<OnnxModel> model = load_model(path, diags);
   if (!model || !inline_functions(*model, diags) || !unfold_attention(*model, diags)) return {};
   Diags unmatched;  // those nodes are not supported, which the summary says of others too
   join_messages(*model, false, unmatched);
   resolve_opsets(*model);
-  ModelSummary summary{model->ir_version, model->producer, model->opsets, {}, {}, {}, {}, {}, 0};
+  unname_dims(*model);
+  ModelSummary summary{model->ir_version, model->producer, model->opsets, {}, {}, {}, {}, {}, {}, {}, 0};
   std::unordered_set<std::string> initialisers;
   for (const OnnxTensor& tensor : model->graph.initialisers) {
     initialisers.insert(tensor.name);
@@ -38,10 +50,12 @@ std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags
     if (dtype && count) summary.initialiser_bytes += *count * dtype_bytes(*dtype);
   }
   for (const OnnxValue& input : model->graph.inputs) {
-    if (initialisers.contains(input.name)) continue;
+    if (initialisers.contains(input.name)) {
+      if (model->has_defaults()) summary.defaults.push_back({input.name, type_text(input), input.form});
+      continue;
+    }
     summary.inputs.push_back({input.name, type_text(input), input.form});
-    for (const OnnxDim& dim : input.dims.value_or(std::vector<OnnxDim>{}))
-      if (dim.kind == OnnxDim::Kind::Named && !contains(summary.dims, dim.name)) summary.dims.push_back(dim.name);
+    list_open_dims(input, summary);
   }
   for (const OnnxValue& output : model->graph.outputs)
     summary.outputs.push_back({output.name, type_text(output), output.form});

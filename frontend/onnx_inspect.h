@@ -21,7 +21,9 @@ struct ModelSummary {
   std::map<std::string, int64_t> opsets;  // "" is ai.onnx
   std::vector<Port> inputs;
   std::vector<Port> outputs;
+  std::vector<Port> defaults;                  // inputs that are initialisers too, of IR 4 or later
   std::vector<std::string> dims;               // names of symbolic dims of inputs, in order
+  std::vector<std::string> unnamed;            // "dim 2 of 'x'": those of no name
   std::map<std::string, int64_t> ops;          // name with domain to number of nodes, functions inlined
   std::map<std::string, int64_t> unsupported;  // the same, of those that no record reads
   int64_t initialiser_bytes = 0;

@@ -171,6 +171,8 @@ struct OnnxModel {
   /// What the tensors' spans point into.
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory;
 
+  /// Whether an initialiser that is an input too is its default. Before IR 4 each initialiser had to be an input.
+  bool has_defaults() const { return ir_version >= 4; }
   /// Takes the bytes over and returns where they now are.
   std::span<const std::byte> keep(std::vector<std::byte> bytes);
   /// Where to point for a node: where a schedule asks for it, its position in a text model, else the node itself.

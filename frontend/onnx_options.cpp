@@ -48,22 +48,41 @@ std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags
   return {};
 }
 
-std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& diags) {
-  const size_t equals = text.rfind('=');
-  ShapeRequest request;
-  bool right = equals != std::string::npos && equals > 0;
-  if (right && text.substr(equals + 1) != "scalar") {
-    for (const std::string& part : split(std::string_view(text).substr(equals + 1), 'x')) {
-      const std::optional<int64_t> value = parse_int(part);
-      right &= value && *value >= 0;
-      request.dims.push_back(value.value_or(0));
-    }
+std::string ShapeRequest::text() const {
+  std::vector<std::string> parts;
+  for (size_t d = 0; d < dims.size(); ++d) parts.push_back((is_bounded(d) ? "<=" : "") + std::to_string(dims[d]));
+  return parts.empty() ? dims_text(dims) : join(parts, "x");
+}
+
+/// The last "=" that begins a shape: that of "<=" is in one.
+static size_t equals_before_shape(const std::string& text) {
+  size_t at = text.rfind('=');
+  while (at != std::string::npos && at > 0 && text[at - 1] == '<') at = text.rfind('=', at - 1);
+  return at;
+}
+
+/// The extents of "1x3x<=64"; false where they are none.
+static bool parse_extents(std::string_view text, ShapeRequest& request) {
+  if (text == "scalar") return true;
+  for (const std::string& part : split(text, 'x')) {
+    const bool is_bounded = part.starts_with("<=");
+    const std::optional<int64_t> value = parse_int(std::string_view(part).substr(is_bounded ? 2 : 0));
+    if (!value || *value < 0) return false;
+    if (is_bounded) request.bounded.push_back(request.dims.size());
+    request.dims.push_back(*value);
   }
-  if (right) {
+  return true;
+}
+
+std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& diags) {
+  const size_t equals = equals_before_shape(text);
+  ShapeRequest request;
+  if (equals != std::string::npos && equals > 0 && parse_extents(std::string_view(text).substr(equals + 1), request)) {
     request.input = text.substr(0, equals);
     return request;
   }
-  diags.error("shape-option", {}, "--shape takes INPUT=1x3x224x224, not '{}'", printable(text));
+  diags.error("shape-option", {}, "--shape takes INPUT=1x3x224x224 or INPUT=1x3x<=224x<=224 (bounds), not '{}'",
+              printable(text));
   return {};
 }
 

@@ -4,16 +4,22 @@
 #include <string>
 #include <vector>
 
+#include "ir/base/contains.h"
 #include "ir/base/diag.h"
 #include "ir/schedule.h"
 #include "ir/type.h"
 
 namespace weftc {
 
-/// --shape INPUT=1x3x224x224
+/// --shape INPUT=1x3x224x224, INPUT=1x3x224x<=224
 struct ShapeRequest {
   std::string input;
   Dims dims;
+  std::vector<size_t> bounded = {};  // which of them are bounds
+
+  bool is_bounded(size_t d) const { return contains(bounded, d); }
+  /// "1x3x<=64"
+  std::string text() const;
 };
 /// --bind INPUT=FILE.npy
 struct BindRequest {
@@ -34,13 +40,14 @@ struct ReadOptions {
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;
   std::vector<ElementsRequest> elements = {};
+  std::vector<std::string> overrides = {};  // inputs with a default that the executable takes, as --override says
 };
 
 /// What is wrong with the values of a dim, behind its name: "lists a length twice"; empty: nothing.
 std::string values_problem(const DimRequest& request);
 /// "seq=128", "seq=1,128", "seq<=1024", "seq<=64,1024": what --dim takes. Nothing after reporting.
 std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags);
-/// "INPUT=1x3x224x224"; "INPUT=scalar" is no dimensions.
+/// "INPUT=1x3x224x224", "INPUT=1x<=64" (a bound); "INPUT=scalar" is no dimensions.
 std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& diags);
 /// "INPUT=3"
 std::optional<ElementsRequest> parse_sequence_option(const std::string& text, Diags& diags);

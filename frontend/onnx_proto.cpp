@@ -2,9 +2,12 @@
 // raw tensor bytes are not copied but stay in the parsed message, which the model keeps.
 #include "frontend/onnx_proto.h"
 
+#include <google/protobuf/io/coded_stream.h>
+
 #include <cstring>
 #include <exception>
 
+#include "frontend/graph_depth.h"
 #include "frontend/mapped_file.h"
 #include "frontend/module_paths.h"
 #include "frontend/parameter_marks.h"
@@ -338,8 +341,9 @@ template <class Imports>
 std::map<std::string, int64_t> opsets_of(const Imports& imports) {
   std::map<std::string, int64_t> opsets;
   for (const auto& import : imports) {
-    int64_t& version = opsets[import.domain() == "ai.onnx" ? "" : import.domain()];
-    version = std::max<int64_t>(version, import.version());
+    const std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
+    const auto [at, is_new] = opsets.emplace(domain, import.version());
+    if (!is_new) at->second = std::max<int64_t>(at->second, import.version());
   }
   return opsets;
 }
@@ -358,12 +362,18 @@ OnnxFunction Converter::function(const onnx::FunctionProto& from) {
   return to;
 }
 
+// A graph, its node and the node's attribute are three, and types stand in some.
+constexpr int kDeepestMessage = 3 * kDeepestGraph + 64;
+
 /// Parses `bytes`; false if they are no such message. Broken wire data makes protobuf return false, never throw, but a
 /// huge declared size may exhaust memory.
 template <class Message>
 bool parse(Message& message, std::span<const std::byte> bytes) {
   try {
-    return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+    google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                              static_cast<int>(bytes.size()));
+    in.SetRecursionLimit(kDeepestMessage);
+    return message.ParseFromCodedStream(&in) && in.ConsumedEntireMessage();
   } catch (const std::exception&) {
     return false;
   }
@@ -396,6 +406,7 @@ static std::unique_ptr<onnx::ModelProto> read_model(const std::string& path, Dia
                 file.bytes.size());
     return nullptr;
   }
+  if (!check_graph_depth(file.bytes, path, diags)) return nullptr;
   auto parsed = std::make_unique<onnx::ModelProto>();
   if (!parse(*parsed, file.bytes)) {
     diags.error("model-damaged", loc, "this is no ONNX model, or it is cut off or damaged ({} bytes)",

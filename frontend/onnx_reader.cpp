@@ -7,6 +7,7 @@
 
 #include "frontend/device_annotations.h"
 #include "frontend/gradient_names.h"
+#include "frontend/graph_depth.h"
 #include "frontend/inline_functions.h"
 #include "frontend/join_messages.h"
 #include "frontend/module_paths.h"
@@ -18,6 +19,7 @@
 #include "frontend/sort_nodes.h"
 #include "frontend/training_step.h"
 #include "frontend/unfold_attention.h"
+#include "frontend/unnamed_dims.h"
 
 namespace weftc {
 
@@ -34,9 +36,8 @@ bool check_versions(const OnnxModel& model, Diags& diags) {
     diags.error("ir-version-unsupported", loc, "the model has IR version {}, this reads up to {}", model.ir_version,
                 kNewestIr);
   const auto opset = model.opsets.find("");
-  const int64_t version = opset == model.opsets.end() ? 0 : opset->second;
-  if (version && (version < kOldestOpset || version > kNewestOpset))
-    diags.error("opset-unsupported", loc, "the model uses opset {} of ai.onnx, this reads {} to {}", version,
+  if (opset != model.opsets.end() && (opset->second < kOldestOpset || opset->second > kNewestOpset))
+    diags.error("opset-unsupported", loc, "the model uses opset {} of ai.onnx, this reads {} to {}", opset->second,
                 kOldestOpset, kNewestOpset);
   return errors == diags.errors();
 }
@@ -141,10 +142,11 @@ bool write_out_functions(OnnxModel& model, const Schedule* schedule, std::option
 /// With a schedule, what the model's annotations say goes into it.
 std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Schedule* schedule, Diags& diags) {
   const bool per_rank = schedule && schedule->per_rank;
+  unname_dims(model);
   std::optional<WrittenStep> step;
   if (!check_versions(model, diags) || !write_out_functions(model, schedule, step, diags) ||
-      !unfold_attention(model, diags) || !name_gradients(model, diags) || !join_messages(model, per_rank, diags) ||
-      !check_domains(model, diags) || !modernise_nodes(model, diags))
+      !check_graph_depth(model, diags) || !unfold_attention(model, diags) || !name_gradients(model, diags) ||
+      !join_messages(model, per_rank, diags) || !check_domains(model, diags) || !modernise_nodes(model, diags))
     return {};
   drop_repeated_constants(model, model.graph, diags);
   sort_nodes(model.graph);
@@ -160,6 +162,8 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
   ImportScope scope(model.graph, module.graph, nullptr);
   const bool inputs = import_inputs(state, options, scope);
   const bool graph = import_graph(state, scope);
+  for (const std::string& name : state.defaulted)
+    if (const ValueId value = module.graph.find_value(name)) module.graph.add_output(value, name);
   const bool bound = !step || bind_trained_states(state, *step, schedule->train->loc);
   if (!initialisers || !supported || !inputs || !graph || !bound) return {};
   for (auto& memory : model.memory) module.constants.keep(std::move(memory));

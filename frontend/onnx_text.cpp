@@ -5,13 +5,11 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "frontend/graph_depth.h"
 #include "frontend/onnx_text_parser.h"
 #include "frontend/parameter_marks.h"
 
 namespace weftc {
-
-/// Recursion is bounded, because a text may come from anywhere.
-static constexpr int kDeepest = 64;
 
 void OnnxTextParser::fail(std::string id, const TextToken& at, std::string message) const {
   throw OnnxTextError{std::move(id), at, std::move(message)};
@@ -163,7 +161,8 @@ void OnnxTextParser::values(const char* close, std::vector<OnnxValue>& values, s
 
 /// name (inputs) => (outputs) <initialisers> { nodes }
 OnnxGraph OnnxTextParser::graph() {
-  if (++depth_ > kDeepest) fail("model-text-depth", token(), "graphs are nested more than 64 deep");
+  if (++depth_ > kDeepestGraph)
+    fail("model-text-depth", token(), format("graphs are nested more than {} deep", kDeepestGraph));
   OnnxGraph graph;
   graph.name = id("the graph's name");
   expect("(", "before the graph's inputs");

@@ -32,6 +32,16 @@ TEST_CASE("compile takes its flags in any order, lists one value at a time") {
   CHECK(line.options.shapes[0].dims == Dims{1, 3});
 }
 
+TEST_CASE("a shape may have bounds") {
+  const CommandLine line = parse({"compile", "m.onnx", "--shape", "x=1x<=3x<=12", "--shape", "a=b=<=5", "-o", "p"});
+  REQUIRE(line.verb);
+  CHECK(line.options.shapes[0].dims == Dims{1, 3, 12});
+  CHECK(line.options.shapes[0].bounded == std::vector<size_t>{1, 2});
+  CHECK(line.options.shapes[1].input == "a=b");
+  CHECK(parse({"compile", "m.onnx", "--shape", "x<=3", "-o", "p"}).exit_code == kUsage);
+  CHECK(parse({"compile", "m.onnx", "--shape", "x=<3", "-o", "p"}).exit_code == kUsage);
+}
+
 TEST_CASE("verify takes several schedules, compile one") {
   CHECK(parse({"verify", "m.onnx", "--schedule", "a", "--schedule", "b"}).options.schedules.size() == 2);
   CHECK(parse({"compile", "m.onnx", "-o", "p", "--schedule", "a", "--schedule", "b"}).exit_code == kUsage);

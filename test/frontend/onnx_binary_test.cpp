@@ -184,6 +184,15 @@ TEST_CASE("files that are no models") {
   CHECK(diags.all()[1].id == "model-text-file");
 }
 
+TEST_CASE("a version below the first is no version") {
+  for (const int64_t version : {int64_t{-1}, int64_t{0}}) {
+    onnx::ModelProto model = add_model();
+    weight_of(model).set_raw_data(three());
+    model.mutable_opset_import(0)->set_version(version);
+    CHECK(read_binary(model.SerializeAsString()).ids() == "opset-unsupported");
+  }
+}
+
 TEST_CASE("a file of 2 GiB is refused before it is read") {
   const Folder folder;
   const std::string path = folder.write("m.onnx", "");

@@ -14,7 +14,7 @@ TEST_CASE("open dims are listed together, with what pins them") {
         "the whole shape of 'z' [open-dim]\n"
         "m.onnxtxt: note: pin dim 0 of 'x', dim 0 of 'y' with --dim N=NUMBER\n"
         "m.onnxtxt: note: pin dim 1 of 'x' with --dim seq=NUMBER\n"
-        "m.onnxtxt: note: pin dim 1 of 'y' with --shape y=NxN\n"
+        "m.onnxtxt: note: pin dim 1 of 'y' with --shape y=NxN, or with <=N for a bound\n"
         "m.onnxtxt: note: pin the whole shape of 'z' with --shape z=NxN...\n");
 }
 
@@ -37,6 +37,58 @@ TEST_CASE("a bounded dim has one length, shared by all inputs that have it") {
   CHECK(graph.type(graph.inputs()[0]).shape[0] == seq);
   CHECK(graph.type(graph.inputs()[1]).shape[1] == seq);
   CHECK(read.module->lengths == std::map<std::string, int64_t>{{"seq", 64}});
+}
+
+TEST_CASE("dims of one name that says nothing are dims without a name") {
+  const ReadModel read =
+      read_graph("(float[\"-1\", \"None\", unk__3] x, float[unk__3, unk__4] y) => (float[4] o) { o = Relu(x) }",
+                 with_dims({"unk__4=2"}));
+  CHECK(read.ids() == "open-dim");
+  CHECK(read.diags.text().find("--dim") == std::string::npos);
+  CHECK(read.diags.text().find("dim 0 of 'x', dim 1 of 'x', dim 2 of 'x' with --shape x=NxNxN") != std::string::npos);
+}
+
+TEST_CASE("--shape bounds dims: those without a name have lengths of their own") {
+  ReadOptions options;
+  options.shapes = {{"x", {8, 4}, {0}}, {"y", {6, 4}, {0}}};
+  const ReadModel read =
+      read_graph("(float[?, 4] x, float[n, 4] y, float[n, 4] z) => (float[?, 4] o) { o = Relu(x) }", options);
+  REQUIRE_MESSAGE(read.module, read.diags.text());
+  const Graph& graph = read.module->graph;
+  CHECK(graph.type(graph.inputs()[0]).shape[0] == run_time_extent(8, Length::named("x_0", 8)));
+  CHECK(graph.type(graph.inputs()[1]).shape[0] == run_time_extent(6, Length::named("n", 6)));
+  CHECK(graph.type(graph.inputs()[2]).shape[0] == graph.type(graph.inputs()[1]).shape[0]);
+  CHECK(read.module->lengths == std::map<std::string, int64_t>{{"n", 6}, {"x_0", 8}});
+}
+
+TEST_CASE("an initialiser that is an input too is a constant, bound, or the first value of a state") {
+  const std::string graph = "(float[2] x, float[2] g = {2, 3}) => (float[2] o) { o = Mul(x, g) }";
+  const ReadModel kept = read_graph(graph);
+  REQUIRE_MESSAGE(kept.module, kept.diags.text());
+  CHECK(kept.diags.text().find("[defaults-kept]") != std::string::npos);
+  CHECK(kept.module->graph.inputs().size() == 1);
+  ReadOptions options;
+  options.overrides = {"g"};
+  const ReadModel open = read_graph(graph, options);
+  REQUIRE_MESSAGE(open.module, open.diags.text());
+  CHECK(open.diags.text().empty());
+  REQUIRE(open.module->states.size() == 1);
+  CHECK(open.module->states[0].input == "g");
+  CHECK(open.module->constants.tensor(open.module->states[0].initial).real == std::vector<double>{2, 3});
+  options.overrides = {"x"};
+  CHECK(read_graph(graph, options).ids() == "unknown-default defaults-kept");
+}
+
+TEST_CASE("graphs in graphs are read to some depth") {
+  const auto ids = [](int depth) {
+    std::string text = "{ y = Identity(c) }";
+    for (int i = 0; i < depth; ++i)
+      text =
+          "{ y = If (c) <then_branch = a () => (bool y) " + text + ", else_branch = b () => (bool y) { y = Not(c) }> }";
+    return read_graph("(bool c) => (bool y) " + text).ids();
+  };
+  CHECK(ids(63) == "");
+  CHECK(ids(64) == "model-text-depth");
 }
 
 TEST_CASE("requests that do not fit the model") {

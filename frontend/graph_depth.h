@@ -1,0 +1,18 @@
+// How deep graphs stand in each other: readers, passes and the programs made of them walk into nested graphs by
+// recursion, which needs stack.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "frontend/onnx_model.h"
+
+namespace weftc {
+
+inline constexpr int kDeepestGraph = 64;
+
+/// Report that graphs are nested deeper: in the bytes of a binary model, which need not be one, before it is parsed;
+/// and in a model.
+bool check_graph_depth(std::span<const std::byte> bytes, const std::string& file, Diags& diags);
+bool check_graph_depth(const OnnxModel& model, Diags& diags);
+
+}  // namespace weftc

@@ -2,6 +2,8 @@
 // record would not.
 #include "ir/builder.h"
 
+#include <algorithm>
+
 #include "ir/base/check.h"
 #include "ir/tied_extents.h"
 
@@ -103,14 +105,28 @@ ValueId Builder::length(const Length& length) {
   return constant(Tensor::scalar(DType::I64, static_cast<double>(length.constant())));
 }
 
+/// A length of a name that no other has, which is what `count` holds.
+static Length counted_length(Builder& build, std::string name, ValueId count, int64_t bound) {
+  std::map<std::string, int64_t>& lengths = build.module().lengths;
+  while (lengths.contains(Length::named(name, bound).text())) name += "_";
+  const Length length = Length::named(name, bound);
+  lengths.emplace(length.text(), bound);
+  build.op(OpKind::NameLength, {count}, {{"name", length.text()}});
+  return length;
+}
+
 Extent Builder::counted_extent(ValueId count, int64_t bound) {
   if (bound == 0) return {};
-  std::string name = name_;
-  while (module_.lengths.contains(Length::named(name, bound).text())) name += "_";
-  const Length length = Length::named(name, bound);
-  module_.lengths.emplace(length.text(), bound);
-  op(OpKind::NameLength, {count}, {{"name", length.text()}});
-  return run_time_extent(bound, length);
+  // What the user allows. Each run is checked for it; other tensors of a Unique have all that are found.
+  const Op* op = before_ ? &graph_.op(before_) : nullptr;
+  const int64_t most = op && op->kind != OpKind::Unique ? op->integer_or("count_bound", bound) : bound;
+  if (most < bound) {
+    const Length found = counted_length(*this, name_ + "_found", count, bound);
+    const std::string node = origins_.empty() ? name_ : module_.origins[origins_[0].index].name;
+    module_.relations.push_back({format("node '{}'", node), found, most, true, found});
+    count = this->op(OpKind::Min, {count, scalar(count, static_cast<double>(most))});
+  }
+  return run_time_extent(std::min(most, bound), counted_length(*this, name_, count, std::min(most, bound)));
 }
 
 ValueId Builder::scalar(ValueId like_value, double value) {

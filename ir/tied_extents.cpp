@@ -85,6 +85,8 @@ bool is_broadcast_to(const Shape& from, const Shape& to) {
   return true;
 }
 
+bool ties_operands(const OpView& op) { return op_def(op.op()).relate != nullptr || has_factors(op); }
+
 std::vector<LengthRelation> length_relations(const OpView& op) {
   std::vector<LengthRelation> relations;
   if (const RelateFn relate = op_def(op.op()).relate)
@@ -101,7 +103,7 @@ std::vector<LengthRelation> length_relations(const OpView& op) {
 std::vector<LooseLength> loose_lengths(const OpView& op) {
   const bool is_related = op_def(op.op()).relate != nullptr;
   const auto is_open = [&](ValueId v) { return v && !is_static(op.graph().type(v).shape); };
-  if (!std::ranges::any_of(op.op().inputs, is_open) || (!is_related && !has_factors(op))) return {};
+  if (!std::ranges::any_of(op.op().inputs, is_open) || !ties_operands(op)) return {};
   std::vector<LooseLength> loose;
   for (const TiedExtents& tie : is_related ? related_ties(op) : ties_of_factors(op)) {
     const std::optional<Extent> one = one_extent(tie.left, tie.right);
@@ -128,8 +130,10 @@ bool refuse_loose_length(const OpView& op, const LooseLength& loose) {
   const std::string wanted = loose.wanted.is_run_time()
                                  ? format("{} (at most {})", loose.wanted.length->text(), loose.wanted.bound)
                                  : std::to_string(loose.wanted.bound);
-  std::string told = "no --dim can bound what data decides";
-  if (as_name(loose.length) && is_given(op.module(), loose.length))
+  std::string told = "no --dim can make a number of what data decides";
+  if (as_name(loose.length) && loose.wanted.is_run_time() && !is_given(op.module(), loose.length))
+    told = format("data decides it, --dim {}<={} says that it is no more", loose.length.text(), loose.wanted.bound);
+  else if (as_name(loose.length) && is_given(op.module(), loose.length))
     told = loose.wanted.is_run_time() ? format("give --dim {}<={}", loose.length.text(), loose.wanted.bound)
                                       : format("give --dim {}={}", loose.length.text(), loose.wanted.bound);
   else if (is_given(op.module(), loose.length))

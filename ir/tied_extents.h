@@ -11,6 +11,9 @@
 
 namespace weftc {
 
+/// Whether its record, or its factors, say what the op demands of lengths; else its parts do.
+bool ties_operands(const OpView& op);
+
 /// What the op demands of lengths and what is not certain, from its record.
 std::vector<LengthRelation> length_relations(const OpView& op);
 

@@ -28,10 +28,12 @@ static bool infer_if(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Inputs: condition, captures. Regions: then, else.
+/// Inputs: condition, captures. Regions: then, else; requests may not take the one that is `refused`.
 const OpDef kIf{.kind = OpKind::If,
                 .name = "If",
                 .onnx = {"If"},
+                .attrs = {{.name = "reason", .type = AttrType::Text, .is_own = true},
+                          {.name = "refused", .type = AttrType::Int, .is_own = true}},
                 .inputs = {1, -1},
                 .outputs = {1, -1},
                 .category = Category::Region,

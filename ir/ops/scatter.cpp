@@ -61,11 +61,12 @@ static void combine(Tensor& data, int64_t to, const Tensor& updates, int64_t fro
                                         : (less ? a : b));
 }
 
+static bool is_one_dim(const Extent& a, const Extent& b) { return one_extent(a, b).has_value(); }
+
 /// ScatterElements-18: indices and updates have one shape, with the data's number of dims.
 static bool infer_scatter_elements(const OpView& op, std::vector<TensorType>& results) {
   if (!check_scatter(op) || !op.axis("axis", op.type(0).ndim())) return false;
   const Shape &indices = op.type(1).shape, &updates = op.type(2).shape;
-  const auto is_one_dim = [](const Extent& a, const Extent& b) { return one_extent(a, b).has_value(); };
   if (op.type(1).ndim() != op.type(0).ndim() || !std::ranges::equal(indices, updates, is_one_dim))
     return op.fail("scatter-elements-dims", "data, indices and updates have shapes {}, {} and {}",
                    shape_text(op.type(0).shape), shape_text(indices), shape_text(updates));
@@ -151,17 +152,17 @@ const OpDef kScatterElements{
 /// ScatterND-18: updates have the indices' dims without the tuple, then the data's dims that the tuple leaves.
 static bool infer_scatter_nd(const OpView& op, std::vector<TensorType>& results) {
   if (!check_scatter(op) || !has_ndim(op, 1, 1) || !has_ndim(op, 0, 1)) return false;
-  const Dims data = op.dims(0), indices = op.dims(1);
-  const int64_t tuple = indices.back();
-  bool fits = tuple >= 1 && tuple <= static_cast<int64_t>(data.size());
+  const Shape &data = op.type(0).shape, &indices = op.type(1).shape, &updates = op.type(2).shape;
+  const int64_t tuple = indices.back().bound;
+  bool fits = !indices.back().is_run_time() && tuple >= 1 && tuple <= static_cast<int64_t>(data.size());
   if (fits) {
-    Dims expected(indices.begin(), indices.end() - 1);
+    Shape expected(indices.begin(), indices.end() - 1);
     expected.insert(expected.end(), data.begin() + tuple, data.end());
-    fits = op.dims(2) == expected;
+    fits = std::ranges::equal(updates, expected, is_one_dim);
   }
   if (!fits)
-    return op.fail("scatter-nd-dims", "data, indices and updates have shapes {}, {} and {}", dims_text(data),
-                   dims_text(indices), dims_text(op.dims(2)));
+    return op.fail("scatter-nd-dims", "data, indices and updates have shapes {}, {} and {}", shape_text(data),
+                   shape_text(indices), shape_text(updates));
   return are_indices_inside(op) && infer_same(op, results);
 }
 

@@ -109,17 +109,15 @@ static void eval_top_k(EvalContext& context) {
 
 /// A number of elements beyond those there are is looked up outside of a table, which the program reports.
 static std::vector<ValueId> decompose_counted_top_k(Builder& build, const OpView& op) {
-  Shape shape = op.type(0).shape;
-  Extent& extent = shape[static_cast<size_t>(op.op().integer("axis"))];
-  const int64_t most = extent.bound;
+  const int64_t axis = op.op().integer("axis"), most = op.type(0).shape[static_cast<size_t>(axis)].bound;
   const Term asked = Term(build, op.op().inputs[1]).reshape({});
   const Term within = gather(build, positions(build, DType::I64, most + 1, 0, 1), asked, 0);
   const Term count = (asked < 0.0).choose(asked.scalar(0), within);
-  extent = build.counted_extent(count.value(), most);
+  const Extent extent = build.counted_extent(count.value(), most);
   Op whole = op.op();
   whole.set("k", most);
-  const std::vector<ValueId> first = build.ops(OpKind::TopK, {whole.inputs[0]}, whole.attrs, 2);
-  for (const ValueId v : first) build.with_lengths(v, shape);
+  std::vector<ValueId> first = build.ops(OpKind::TopK, {whole.inputs[0]}, whole.attrs, 2);
+  for (ValueId& v : first) v = shortened(build, v, axis, extent);
   return first;
 }
 

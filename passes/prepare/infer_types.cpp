@@ -24,12 +24,14 @@ Trial try_to_infer(Module& module, const KnownLengths& known) {
   const auto folded = module.folded;
   const auto unread = module.unread;
   const auto lengths = module.lengths;
+  const auto relations = module.relations;
   Diags discarded;
   KnownLengths found = infer_graph(module, discarded, known, true);
   module.graph = graph;
   module.folded = folded;
   module.unread = unread;
   module.lengths = lengths;
+  module.relations = relations;
   return {discarded.errors(), std::move(found)};
 }
 
@@ -75,14 +77,49 @@ KnownLengths known_lengths(Module& module) {
   return best;
 }
 
+bool has_if(const Graph& graph) {
+  for (OpId id = graph.first(); id; id = graph.next(id)) {
+    const Op& op = graph.op(id);
+    if (op.kind == OpKind::If || std::ranges::any_of(op.regions, has_if)) return true;
+  }
+  return false;
+}
+
+/// Of the branches that give other numbers of dimensions those whose types lead to fewer errors.
+void choose_branches(Module& module, KnownLengths& known) {
+  constexpr size_t kMostIfs = 8;
+  if (!has_if(module.graph)) return;
+  Trial best = try_to_infer(module, known);
+  const std::set<std::string> unlike = best.found.unlike_ifs;
+  for (const std::string& name : unlike) {
+    if (best.errors == 0 || unlike.size() > kMostIfs) return;
+    KnownLengths other = known;
+    other.kept_else.insert(name);
+    Trial trial = try_to_infer(module, other);
+    if (trial.errors < best.errors) best = std::move(trial), known = std::move(other);
+  }
+}
+
 }  // namespace
+
+/// A bound that --dim gives a node has to be of a length that data decides.
+static void check_count_bounds(const Module& module, Diags& diags) {
+  for (const OpId id : module.graph.order()) {
+    const Op& op = module.graph.op(id);
+    if (op.has("count_bound") && op.kind != OpKind::Loop)
+      diags.error("count-bound-unused", module.loc(op), "--dim bounds '{}', but data decides no length here", op.name);
+  }
+}
 
 void infer_types(Module& module, const Env& env) {
   const bool has_outputs = !module.graph.outputs().empty();
-  infer_graph(module, env.diags, known_lengths(module), false);
+  KnownLengths known = known_lengths(module);
+  choose_branches(module, known);
+  infer_graph(module, env.diags, known, false);
   if (env.diags.ok() && has_outputs && module.graph.outputs().empty())
     env.diags.error("outputs-empty-unsupported", Loc::in_file(module.file),
                     "all outputs of the model are sequences and optionals without an element");
+  if (env.diags.ok()) check_count_bounds(module, env.diags);
   if (!env.diags.ok()) return;
   check_states(module, env.diags);
   relate_nodes(module, env.diags);

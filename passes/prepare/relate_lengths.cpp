@@ -7,6 +7,8 @@
 //
 //   If(%c) { Mul(%x, %y) }     ->     %g = NameLength(Cast(%c)),  relation seq = total where g
 //
+// A branch that cannot be run is refused by a relation of that length alone: g = 1 where 1 - g, if it is the other one.
+//
 // Of a branch or loop inside of another one both conditions hold then: the inner condition is computed once more
 // outside, where a few pointwise ops do. An inner one that only the outer region computes counts as one that always
 // holds.
@@ -23,16 +25,11 @@
 #include "ir/shape_arithmetic.h"
 #include "ir/tied_extents.h"
 #include "passes/passes.h"
+#include "passes/prepare/refused_branch.h"
 
 namespace weftc {
 
 namespace {
-
-std::string node_text(const Module& module, const Op& op) {
-  if (op.origins.empty()) return format("'{}' ({})", op.name, op_def(op).name);
-  const Origin& origin = module.origins[op.origins[0].index];
-  return format("node '{}' ({})", origin.name, origin.op_type);
-}
 
 /// True if whoever keeps `a` keeps `b`; an equation may be turned around.
 bool implies(const LengthRelation& a, const LengthRelation& b) {
@@ -60,6 +57,7 @@ struct Demand {
   LengthRelation relation;
   std::vector<Condition> conditions;
   Length known = 1;
+  bool is_refusal = false;  // the place is not to be reached: the relation says only why
 };
 using Demands = std::vector<Demand>;
 
@@ -157,7 +155,10 @@ class RelationCollector {
   void for_each_op(const Graph& graph, const std::function<void(const OpView&)>& use) const;
   void relate_region(const Scope& scope, const Demand& where, Demands& demands);
   void relate_regions_of(const OpView& op, const Scope& scope, const Demand& where, Demands& demands);
+  void refuse(const OpView& op, const Scope& scope, const Demand& where, const RefusedBranch& branch, Demands& demands);
   void relate_regions(OpId id);
+  void keep_demand(Demand demand, ConditionBuilder& conditions);
+  void keep_refusal(const Demand& demand, ConditionBuilder& conditions);
   bool is_known(const LengthRelation& relation) const {
     return std::ranges::any_of(module_.relations,
                                [&](const LengthRelation& known) { return implies(known, relation); });
@@ -223,6 +224,41 @@ void RelationCollector::relate_regions_of(const OpView& op, const Scope& scope, 
     scopes_.push_back({op.op().regions[r], &scope, &op.op()});
     relate_region(scopes_.back(), inside, demands);
   }
+  if (const std::optional<RefusedBranch> branch = refused_branch(op.op()); branch && is_before_parts_)
+    refuse(op, scope, where, *branch, demands);
+}
+
+void RelationCollector::refuse(const OpView& op, const Scope& scope, const Demand& where, const RefusedBranch& branch,
+                               Demands& demands) {
+  Demand inside = where;
+  inside.conditions.push_back({&scope, op.op().inputs[0], false, branch.is_then});
+  inside.relation.what = branch.why;
+  inside.is_refusal = true;
+  demands.push_back(std::move(inside));
+}
+
+void RelationCollector::keep_demand(Demand demand, ConditionBuilder& conditions) {
+  demand.relation.where = demand.known;
+  for (const Condition& condition : demand.conditions)
+    demand.relation.where = demand.relation.where * conditions.length(condition).value_or(1);
+  if (!(demand.relation.where == 0)) keep(std::move(demand.relation));
+}
+
+/// An error where only the region around knows whether the branch is taken.
+void RelationCollector::keep_refusal(const Demand& demand, ConditionBuilder& conditions) {
+  Length taken = demand.known;
+  for (const Condition& condition : demand.conditions) {
+    const std::optional<Length> holds = conditions.length(condition);
+    if (!holds) {
+      diags_.error("branch-untyped-unsupported", Loc::in_file(module_.file), "{}", demand.relation.what)
+          .note(Loc::in_file(module_.file), "whether this is run is known inside of a loop or branch only");
+      return;
+    }
+    taken = taken * *holds;
+  }
+  const bool is_negated = as_name(Length(1) - taken);
+  if (!(taken == 0))
+    keep({demand.relation.what, is_negated ? Length(1) - taken : taken, is_negated ? 1 : 0, false, taken});
 }
 
 /// What the regions of an If or a Loop of the model's graph demand.
@@ -235,14 +271,20 @@ void RelationCollector::relate_regions(OpId id) {
   Builder build(module_, module_.graph, id, op);
   ConditionBuilder conditions(build);
   for (Demand& demand : demands) {
-    demand.relation.where = demand.known;
-    for (const Condition& condition : demand.conditions)
-      demand.relation.where = demand.relation.where * conditions.length(condition).value_or(1);
-    if (!(demand.relation.where == 0)) keep(std::move(demand.relation));
+    if (demand.is_refusal)
+      keep_refusal(demand, conditions);
+    else
+      keep_demand(std::move(demand), conditions);
   }
 }
 
 }  // namespace
+
+std::string node_text(const Module& module, const Op& op) {
+  if (op.origins.empty()) return format("'{}' ({})", op.name, op_def(op).name);
+  const Origin& origin = module.origins[op.origins[0].index];
+  return format("node '{}' ({})", origin.name, origin.op_type);
+}
 
 void relate_nodes(Module& module, Diags& diags) { RelationCollector(module, diags, true).run(); }
 

@@ -16,7 +16,9 @@
 #include "ir/shape_arithmetic.h"
 #include "ir/tied_extents.h"
 #include "passes/prepare/absorb_operands.h"
+#include "passes/prepare/fit_counts.h"
 #include "passes/prepare/fold.h"
+#include "passes/prepare/refused_branch.h"
 #include "passes/prepare/replace_by_parts.h"
 #include "passes/prepare/scan_to_loop.h"
 #include "passes/prepare/unfold_sequences.h"
@@ -33,7 +35,12 @@ constexpr int64_t kLargestShapeData = 1 << 16;
 class TypeInference {
  public:
   TypeInference(Module& module, Graph& graph, Diags& diags, const KnownLengths& known)
-      : module_(module), graph_(graph), diags_(diags), shapes_(known.limits), pins_(known.pins) {}
+      : module_(module),
+        graph_(graph),
+        diags_(diags),
+        shapes_(known.limits),
+        pins_(known.pins),
+        kept_else_(known.kept_else) {}
 
   /// What each output of the graph stood for.
   std::vector<Unfolded> run() {
@@ -41,9 +48,10 @@ class TypeInference {
     return unfold_outputs(graph_, unfolded_);
   }
   /// What the model says of its lengths.
-  KnownLengths found() const { return {shapes_.limits(), pins_, demands_}; }
-  /// Lets lengths that ops take for others be lowered: the types do not hold then, but all such lengths are found.
-  void note_ties() { notes_ties_ = true; }
+  KnownLengths found() const { return {shapes_.limits(), pins_, demands_, unlike_ifs_, kept_else_}; }
+  /// Lets lengths that ops take for others be lowered: the types do not hold then, but all such lengths are found. What
+  /// is wrong in a branch that the program will refuse counts, since other bounds may make it right.
+  void begin_trial() { notes_ties_ = is_trial_ = true; }
 
  private:
   void infer_range(OpId first, OpId end);
@@ -52,7 +60,10 @@ class TypeInference {
   bool infer_loop(OpId id);
   bool infer_rolled(OpId id);
   bool infer_with_operands(OpId id);
+  std::vector<Unfolded> infer_region_body(OpId id, Graph& region, Diags& diags);
   bool infer_region_bodies(OpId id, std::vector<std::vector<Unfolded>>& outputs);
+  std::vector<Unfolded> refuse(OpId id, size_t branch, const std::string& why);
+  void refuse_other_ndim(OpId id, std::vector<std::vector<Unfolded>>& outputs);
   bool take_known_branch(OpId id);
   bool make_loop(OpId id);
   void bound_states(OpId id);
@@ -89,7 +100,8 @@ class TypeInference {
   UnfoldedValues unfolded_;
   Least demands_;
   std::map<std::string, int64_t> pins_;
-  bool notes_ties_ = false;
+  std::set<std::string> unlike_ifs_, kept_else_;
+  bool notes_ties_ = false, is_trial_ = false;
 };
 
 /// Types the ops from `first` up to `end`; they may be replaced meanwhile.
@@ -114,30 +126,83 @@ bool is_shape_data(const Graph& graph, const Op& op) {
                      [&](ValueId v) { return !is_float(graph.type(v).dtype) || graph.type(v).count() <= 16; });
 }
 
+/// True if one of two branches can be typed, and gives tensors, and the other one is wrong: what is only not supported
+/// could be run, and other bounds may do.
+bool may_refuse(const std::vector<std::vector<Unfolded>>& outputs, const std::vector<Diags>& found) {
+  if (found[0].ok() == found[1].ok() || found[found[0].ok() ? 1 : 0].exit_code() != 1) return false;
+  return std::ranges::all_of(outputs[found[0].ok() ? 0 : 1],
+                             [](const Unfolded& output) { return output.kind == Unfolded::Kind::Tensor; });
+}
+
 // The parameters of If's branches are all operands but the condition; of Loop's body: the iteration, then the operands
 // without the trip count.
-bool TypeInference::infer_region_bodies(OpId id, std::vector<std::vector<Unfolded>>& outputs) {
-  const int errors = diags_.errors();
+std::vector<Unfolded> TypeInference::infer_region_body(OpId id, Graph& region, Diags& diags) {
   const bool loop = graph_.op(id).kind == OpKind::Loop;
   const size_t carried = loop ? static_cast<size_t>(graph_.op(id).integer_or("carried", 0)) : 0;
-  for (Graph& region : graph_.edit(id).regions) {
-    TypeInference inference(module_, region, diags_, {shapes_.limits(), {}, {}});
-    for (size_t p = 0; p < region.inputs().size(); ++p) {
-      if (loop && p < 2) {
-        region.retype(region.inputs()[p], {p ? DType::Bool : DType::I64, {}, {}});
-        continue;
-      }
-      const size_t operand = loop ? p : p + 1;
-      const ValueId outer = graph_.op(id).inputs[operand];
-      region.retype(region.inputs()[p], graph_.type(outer));
-      const bool is_captured = !loop || p >= 2 + carried;
-      if (const std::vector<Length>* known = is_captured ? shapes_.find(outer) : nullptr)
-        inference.shapes_.set(region.inputs()[p], *known);
+  TypeInference inference(module_, region, diags, {shapes_.limits(), {}, {}, {}, kept_else_});
+  inference.is_trial_ = is_trial_;
+  for (size_t p = 0; p < region.inputs().size(); ++p) {
+    if (loop && p < 2) {
+      region.retype(region.inputs()[p], {p ? DType::Bool : DType::I64, {}, {}});
+      continue;
     }
-    outputs.push_back(inference.run());
-    note_demands(inference.demands_);
+    const size_t operand = loop ? p : p + 1;
+    const ValueId outer = graph_.op(id).inputs[operand];
+    region.retype(region.inputs()[p], graph_.type(outer));
+    const bool is_captured = !loop || p >= 2 + carried;
+    if (const std::vector<Length>* known = is_captured ? shapes_.find(outer) : nullptr)
+      inference.shapes_.set(region.inputs()[p], *known);
   }
-  return diags_.errors() == errors;
+  std::vector<Unfolded> outputs = inference.run();
+  note_demands(inference.demands_);
+  unlike_ifs_.merge(inference.unlike_ifs_);
+  return outputs;
+}
+
+/// Types the regions of an op; of an If one branch is enough.
+bool TypeInference::infer_region_bodies(OpId id, std::vector<std::vector<Unfolded>>& outputs) {
+  std::vector<Diags> found(graph_.op(id).regions.size());
+  for (size_t r = 0; r < found.size(); ++r)
+    outputs.push_back(infer_region_body(id, graph_.edit(id).regions[r], found[r]));
+  const bool has_refused = graph_.op(id).kind == OpKind::If && may_refuse(outputs, found);
+  if (has_refused) {
+    const size_t refused = found[0].ok() ? 1 : 0;
+    outputs[refused] = refuse(id, refused, first_error(found[refused]));
+    if (!is_trial_) found[refused] = {};
+  }
+  for (const Diags& each : found) diags_.append(each);
+  if (!has_refused && !std::ranges::all_of(found, &Diags::ok)) return false;
+  if (graph_.op(id).kind == OpKind::If) refuse_other_ndim(id, outputs);
+  return true;
+}
+
+std::vector<Unfolded> TypeInference::refuse(OpId id, size_t branch, const std::string& why) {
+  refuse_branch(module_, graph_, id, branch, why, diags_);
+  std::vector<Unfolded> outputs;
+  for (const Graph::Output& output : graph_.op(id).regions[branch].outputs())
+    outputs.push_back(Unfolded::tensor(output.value));
+  return outputs;
+}
+
+/// Of branches that give other numbers of dimensions the nodes behind the If can read one only.
+void TypeInference::refuse_other_ndim(OpId id, std::vector<std::vector<Unfolded>>& outputs) {
+  const Op& op = graph_.op(id);
+  const auto is_unlike = [&](size_t i) {
+    const auto ndim = [&](size_t r) { return op.regions[r].type(op.regions[r].outputs()[i].value).ndim(); };
+    return ndim(0) != ndim(1);
+  };
+  const auto is_tensor = [](const Unfolded& output) { return output.kind == Unfolded::Kind::Tensor; };
+  if (!std::ranges::all_of(outputs[0], is_tensor) || !std::ranges::all_of(outputs[1], is_tensor)) return;
+  for (size_t i = 0; i < outputs[0].size(); ++i) {
+    if (!is_unlike(i)) continue;
+    const size_t refused = kept_else_.contains(op.name) ? 0 : 1;
+    unlike_ifs_.insert(op.name);
+    const auto shape = [&](size_t r) { return shape_text(op.regions[r].type(op.regions[r].outputs()[i].value).shape); };
+    const std::string why =
+        format("it gives shape {} where the other branch gives {}", shape(refused), shape(1 - refused));
+    outputs[refused] = refuse(id, refused, why);
+    return;
+  }
 }
 
 /// Replaces an If with a known condition by the ops of the branch that is taken.
@@ -298,6 +363,7 @@ bool TypeInference::infer_loop(OpId id) {
   const std::vector<ValueId> inputs = graph_.op(id).inputs;
   Diags found;
   TypeInference trial(module_, graph_, found, {});
+  trial.is_trial_ = is_trial_;
   trial.shapes_ = shapes_, trial.untyped_ = untyped_, trial.unfolded_ = unfolded_;
   const bool is_typed = trial.infer_rolled(id);
   note_demands(trial.demands_);
@@ -327,7 +393,9 @@ bool TypeInference::infer_rolled(OpId id) {
 
 bool TypeInference::infer_with_operands(OpId id) {
   if (!absorb_constants(module_, graph_, id, diags_)) return false;
+  fit_reshaped(module_, graph_, id, shapes_);
   if (!infer_op(module_, graph_, id, &diags_, &shapes_)) return false;
+  if (fit_counts(module_, graph_, id, shapes_) && !infer_op(module_, graph_, id, &diags_, &shapes_)) return false;
   if (!agree_bounds(id)) return false;
   bound_states(id);
   note_shape_values(id);
@@ -344,7 +412,7 @@ bool TypeInference::infer_with_operands(OpId id) {
 KnownLengths infer_graph(Module& module, Diags& diags, const KnownLengths& known, bool is_trial) {
   bound_inputs(module, known);
   TypeInference inference(module, module.graph, diags, known);
-  if (is_trial) inference.note_ties();
+  if (is_trial) inference.begin_trial();
   inference.run();
   return inference.found();
 }

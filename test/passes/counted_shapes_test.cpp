@@ -216,3 +216,55 @@ TEST_CASE("a shape that data decides is refused inside of a branch") {
   CHECK(!made->ok());
   CHECK(made->diags.text().find("[run-time-length-unsupported]") != std::string::npos);
 }
+
+TEST_CASE("a number that data decides meets a fixed one, which the program checks") {
+  struct Case {
+    const char* nodes;
+    Dims dims;
+    std::vector<double> values;
+  };
+  // k = 10 30 40, of x = 10 20 30 40 50 60.
+  const Case cases[] = {{"k = Compress<axis = 0>(x, c) y = Add(k, three)", {3}, {11, 32, 43}},
+                        {"k = Compress<axis = 0>(x, c) y = Where(some, k, three)", {3}, {10, 2, 40}},
+                        {"k = Compress<axis = 0>(x, c) u = Unsqueeze(k, one) y = Concat<axis = 1>(u, column)",
+                         {3, 2},
+                         {10, 1, 30, 2, 40, 3}},
+                        {"k = Compress<axis = 0>(x, c) y = MatMul(k, column)", {1}, {190}},
+                        {"k = Compress<axis = 0>(x, c) u = Unsqueeze(k, nought) y = Gemm(u, column)", {1, 1}, {190}},
+                        {"k = Compress<axis = 0>(x, c) y = Reshape(k, square)", {3, 1}, {10, 30, 40}},
+                        {"k = Compress<axis = 0>(x, c) y = Expand(k, wide)", {2, 3}, {10, 30, 40, 10, 30, 40}},
+                        {"n = NonZero(c) i = Transpose(n) y = ScatterND(x, i, three)", {6}, {1, 20, 2, 3, 50, 60}},
+                        {"k = Compress<axis = 0>(x, c) j = Compress<axis = 0>(x, d) y = Add(k, j)", {3}, {20, 50, 90}}};
+  const Tensor x = reals({6}, {10, 20, 30, 40, 50, 60}), c = bools({1, 0, 1, 1, 0, 0}), d = bools({1, 1, 0, 0, 1, 0});
+  for (const Case& each : cases) {
+    CAPTURE(each.nodes);
+    const std::string model =
+        std::string(
+            "m (float[6] x, bool[6] c, bool[6] d) => (float[] y) <float[3] three = {1, 2, 3}, "
+            "bool[3] some = {1, 0, 1}, float[3,1] column = {1, 2, 3}, int64[1] one = {1}, int64[1] nought = "
+            "{0}, int64[2] square = {3, 1}, int64[2] wide = {2, 3}> { ") +
+        each.nodes + " }";
+    const auto made = prepare(kHead + model, "", "decompose");
+    REQUIRE_MESSAGE(made->ok(), made->diags.text());
+    REQUIRE(made->module->relations.size() == 1);
+    const EvalResult result = evaluate(*made->module, {x, c, d});
+    REQUIRE(result.error.empty());
+    CHECK(result.outputs[0].dims == each.dims);
+    CHECK(result.outputs[0].real == each.values);
+  }
+}
+
+TEST_CASE("the user bounds a number that data decides, by the node that makes it or by its result") {
+  const std::string nodes = "{ [chosen] k = Compress<axis = 0>(x, c) y = Neg(k) }";
+  for (const char* name : {"chosen", "k"}) {
+    CAPTURE(name);
+    const auto made = prepare(kHead + "m (float[6] x, bool[6] c) => (float[k] y) " + nodes,
+                              std::string("weft: 1\ndims: {") + name + ": \"<=4\"}\n", "decompose");
+    REQUIRE_MESSAGE(made->ok(), made->diags.text());
+    CHECK(made->module->graph.type(made->module->graph.outputs()[0].value).shape[0].bound == 4);
+    REQUIRE(made->module->relations.size() == 1);
+    CHECK(made->module->relations[0].right == 4);
+    const EvalResult result = evaluate(*made->module, {reals({6}, {1, 2, 3, 4, 5, 6}), bools({0, 1, 0, 1, 0, 0})});
+    CHECK(result.outputs[0].real == std::vector<double>{-2, -4});
+  }
+}

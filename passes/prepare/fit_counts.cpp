@@ -54,9 +54,23 @@ WantedLength wanted_length(const OpView& op, const LengthRelation& relation, con
   return {relation, right, extent_of(op, left, shapes)};
 }
 
+/// Of a product with a vector, which stands for others: as long as the sums.
+std::vector<LengthRelation> relations_of_vectors(const OpView& op) {
+  const Shape &a = op.type(0).shape, &b = op.type(1).shape;
+  const Extent &left = a.back(), &right = b.size() == 1 ? b[0] : b[b.size() - 2];
+  if (length_of(left) == length_of(right)) return {};
+  return {{"", length_of(left.is_run_time() ? left : right), length_of(left.is_run_time() ? right : left)}};
+}
+
+/// What the op demands of lengths, by itself; nothing of an op that only its parts speak for.
+std::vector<LengthRelation> demands_of(const OpView& op) {
+  if (ties_operands(op)) return length_relations(op);
+  return op.op().kind == OpKind::MatMul ? relations_of_vectors(op) : std::vector<LengthRelation>{};
+}
+
 std::vector<WantedLength> wanted_lengths(const OpView& op, const ShapeValues& shapes) {
   std::vector<WantedLength> wanted;
-  for (const LengthRelation& relation : length_relations(op)) {
+  for (const LengthRelation& relation : demands_of(op)) {
     if (relation.may_be_less && relation.left.is_constant()) continue;  // there is nothing to be cut
     if (!is_counted(op.module(), relation.left) && !is_counted(op.module(), relation.right)) continue;
     const Length room = relation.right - relation.left;
@@ -96,8 +110,7 @@ void add_relation(Module& module, const Op& op, LengthRelation relation) {
 bool fit_counts(Module& module, Graph& graph, OpId id, const ShapeValues& shapes) {
   const Op op = graph.op(id);
   const auto is_open = [&](ValueId v) { return v && !is_static(graph.type(v).shape); };
-  if (&graph != &module.graph || !std::ranges::any_of(op.inputs, is_open) || !ties_operands(OpView(module, graph, op)))
-    return false;
+  if (&graph != &module.graph || !std::ranges::any_of(op.inputs, is_open)) return false;
   bool is_changed = false;
   for (const WantedLength& each : wanted_lengths(OpView(module, graph, op, nullptr, &shapes), shapes)) {
     bool is_of_operand = false;

@@ -117,9 +117,8 @@ static Length counted_length(Builder& build, std::string name, ValueId count, in
 
 Extent Builder::counted_extent(ValueId count, int64_t bound) {
   if (bound == 0) return {};
-  // What the user allows. Each run is checked for it; other tensors of a Unique have all that are found.
-  const Op* op = before_ ? &graph_.op(before_) : nullptr;
-  const int64_t most = op && op->kind != OpKind::Unique ? op->integer_or("count_bound", bound) : bound;
+  // What the user allows, of which each run is checked.
+  const int64_t most = before_ ? graph_.op(before_).integer_or("count_bound", bound) : bound;
   if (most < bound) {
     const Length found = counted_length(*this, name_ + "_found", count, bound);
     const std::string node = origins_.empty() ? name_ : module_.origins[origins_[0].index].name;

@@ -220,6 +220,10 @@ std::vector<ValueId> decompose_unique(Builder& build, const OpView& op) {
     op.fail("unique-empty-unsupported", "a tensor without elements is not supported");
     return {};
   }
+  if (op.op().has("count_bound")) {
+    op.fail("unique-bound-unsupported", "--dim cannot bound how many elements are different");
+    return {};
+  }
   const ValueId x = axis ? op.op().inputs[0] : flattened(build, op.op().inputs[0]);
   const Order order = axis ? order_of_rows(build, rows_of(build, op, *axis)) : order_of_elements(build, x);
   const Groups groups = groups_of(build, order, int_of(op.op(), "sorted") != 0);

@@ -3,6 +3,7 @@
 // found by inferring types as a trial first.
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "passes/passes.h"
 #include "passes/prepare/check_states.h"
@@ -102,24 +103,31 @@ void choose_branches(Module& module, KnownLengths& known) {
 
 }  // namespace
 
-/// A bound that --dim gives a node has to be of a length that data decides.
-static void check_count_bounds(const Module& module, Diags& diags) {
-  for (const OpId id : module.graph.order()) {
-    const Op& op = module.graph.op(id);
-    if (op.has("count_bound") && op.kind != OpKind::Loop)
-      diags.error("count-bound-unused", module.loc(op), "--dim bounds '{}', but data decides no length here", op.name);
-  }
+/// The nodes of which --dim bounds what data decides.
+static std::map<std::string, Loc> bounded_counts(const Module& module) {
+  std::map<std::string, Loc> nodes;
+  for (const OpId id : module.graph.order())
+    if (const Op& op = module.graph.op(id); op.has("count_bound")) nodes.emplace(op.name, module.loc(op));
+  return nodes;
+}
+
+/// Each of them has made a length, which has its name.
+static void check_bounded_counts(const Module& module, const std::map<std::string, Loc>& nodes, Diags& diags) {
+  for (const auto& [name, loc] : nodes)
+    if (!module.lengths.contains(Length::named(name, 1).text()))
+      diags.error("count-bound-unused", loc, "--dim bounds '{}', but data decides no length here", printable(name));
 }
 
 void infer_types(Module& module, const Env& env) {
   const bool has_outputs = !module.graph.outputs().empty();
+  const std::map<std::string, Loc> bounded = bounded_counts(module);
   KnownLengths known = known_lengths(module);
   choose_branches(module, known);
   infer_graph(module, env.diags, known, false);
   if (env.diags.ok() && has_outputs && module.graph.outputs().empty())
     env.diags.error("outputs-empty-unsupported", Loc::in_file(module.file),
                     "all outputs of the model are sequences and optionals without an element");
-  if (env.diags.ok()) check_count_bounds(module, env.diags);
+  if (env.diags.ok()) check_bounded_counts(module, bounded, env.diags);
   if (!env.diags.ok()) return;
   check_states(module, env.diags);
   relate_nodes(module, env.diags);

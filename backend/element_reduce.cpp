@@ -12,7 +12,9 @@
 #include <algorithm>
 
 #include "backend/element.h"
+#include "ir/kernel/window_geometry.h"
 #include "ir/op_def.h"
+#include "ir/ops/window.h"
 
 namespace weftc {
 
@@ -180,11 +182,13 @@ Element Elements::block_product(ValueId value, const Op& op, const IndexList& in
 // Convolution and pooling share their windows; a convolution has filters and channels besides.
 namespace {
 /// The geometry of a window in the spatial dimensions.
-struct Window {
-  std::vector<int64_t> kernel, strides, dilations, pads;  // pads: all befores, then all behinds
+struct TapWindow {
+  std::vector<int64_t> kernel, strides, dilations;
+  IndexDims before;
+  std::vector<int64_t> behind;  // none: zeros
 };
-Window window_of(const Op& op, const Dims& kernel) {
-  Window w;
+TapWindow window_of(const KernelContext& context, const Op& op, const Dims& kernel) {
+  TapWindow w;
   const size_t n = kernel.size();
   w.kernel = kernel;
   const auto ints = [&](const char* name, size_t count, int64_t otherwise) {
@@ -192,7 +196,9 @@ Window window_of(const Op& op, const Dims& kernel) {
   };
   w.strides = ints("strides", n, 1);
   w.dilations = ints("dilations", n, 1);
-  w.pads = ints("pads", 2 * n, 0);
+  w.before = padding_before(context, op);
+  if (const std::vector<int64_t> pads = ints_of(op, "pads"); !pads.empty())
+    w.behind.assign(pads.begin() + static_cast<long>(n), pads.end());
   return w;
 }
 }  // namespace
@@ -204,7 +210,7 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
   const Dims x_dims = context_.dims(op.inputs[0]), w_dims = conv ? context_.dims(op.inputs[1]) : Dims{};
   const IndexDims extents = context_.extents(op.inputs[0]);
   const Dims kernel = conv ? Dims(w_dims.begin() + 2, w_dims.end()) : op.ints("kernel_shape");
-  const Window w = window_of(op, kernel);
+  const TapWindow w = window_of(context_, op, kernel);
   WindowLoops window{.loops = {}, .x = index, .w = {index[1]}};
   const auto loop = [&](int64_t extent, const Expr& bound = {}) {
     Scope* under = window.loops.empty() ? home : &window.loops.back().inner();
@@ -220,9 +226,11 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
   for (size_t d = 0; d < kernel.size(); ++d) {
     const IndexExpr tap = loop(kernel[d]);
     window.w.push_back(tap);
-    const IndexExpr position = index[2 + d] * w.strides[d] + tap * w.dilations[d] - w.pads[d];
+    const IndexExpr position = index[2 + d] * w.strides[d] + tap * w.dilations[d] - IndexExpr::of(w.before[d]);
+    context_.need_lengths(position);
     window.x[2 + d] = clamped(position, extents[2 + d], window.inside);
-    const IndexExpr end = IndexExpr::of(extents[2 + d]) + w.pads[kernel.size() + d];
+    if (pads_by_length(op)) continue;
+    const IndexExpr end = IndexExpr::of(extents[2 + d]) + (w.behind.empty() ? 0 : w.behind[d]);
     context_.need_lengths(end);
     if ((end - position).low() <= 0) window.padded.push_back(binary(position, "<", end));
   }

@@ -44,7 +44,7 @@ static std::string triple(const IndexDims& numbers, int64_t fill) {
 }
 
 std::string window_line(const KernelContext& context, const WindowGeometry& g, const std::string& name) {
-  for (const IndexDims* extents : {&g.in, &g.out})
+  for (const IndexDims* extents : {&g.in, &g.out, &g.before})
     for (const Scale& extent : *extents) context.need_lengths(IndexExpr::of(extent));
   const bool is_constant = g.inputs.is_number() && g.outputs.is_number();
   return std::string(is_constant ? "constexpr" : "const") + " weft::SlidingWindow " + name +

@@ -9,6 +9,7 @@
 #include "ir/base/check.h"
 #include "ir/base/naming.h"
 #include "ir/op_def.h"
+#include "ir/ops/window.h"
 
 namespace weftc {
 
@@ -79,6 +80,15 @@ std::optional<size_t> KernelBody::run_extent_of(const TensorType& type, int dim)
   for (size_t i = 0; i < kernel.extents.size(); ++i)
     if (is_extent_of(kernel.extents[i], extent, digits)) return i;
   check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks a run-time extent");
+}
+
+Scale KernelBody::scale_of(const Length& length) const {
+  if (length.is_constant()) return length.constant();
+  for (size_t i = 0; i < kernel.extents.size(); ++i) {
+    const RunExtent& extent = kernel.extents[i];
+    if (!extent.is_slice() && extent.length && *extent.length == length) return lengths_[i];
+  }
+  check_failed(__FILE_NAME__, __LINE__, "kernel '" + kernel.name + "' lacks the length " + length.text());
 }
 
 bool KernelBody::has_ragged(const TensorType& type, int first, int end) const {
@@ -243,6 +253,16 @@ struct RunExtentList {
 
 }  // namespace
 
+/// The padding in front of the images of a window op, where only a run knows it.
+static std::vector<Length> open_paddings(const Graph& body, const Op& op) {
+  std::vector<Length> paddings;
+  if (!op.has("auto_pad") || !pads_by_length(op)) return paddings;
+  const Shape& image = body.type(op.inputs[0]).shape;
+  for (size_t d = 2; d < image.size(); ++d) paddings.push_back(padding_before(op, d - 2, length_of(image[d])));
+  std::erase_if(paddings, [](const Length& padding) { return padding.is_constant(); });
+  return paddings;
+}
+
 std::vector<RunExtent> run_extents_of(const Module& module, const Graph& body, const Mesh& mesh,
                                       const std::vector<Parameter>& parameters) {
   RunExtentList list;
@@ -252,6 +272,7 @@ std::vector<RunExtent> run_extents_of(const Module& module, const Graph& body, c
       const Length length = OpView(module, body, op).length().value();
       list.add(length, length.high());
     }
+    for (const Length& length : open_paddings(body, op)) list.add(length, length.high());
     for (ValueId v : op.outputs)
       for (int d = 0; d < body.type(v).ndim(); ++d) {
         const Extent& e = body.type(v).shape[d];

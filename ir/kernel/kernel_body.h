@@ -35,6 +35,8 @@ class KernelBody {
 
   /// Which of the kernel's run-time extents a dimension has; nothing where it is static.
   std::optional<size_t> run_extent_of(const TensorType& type, int dim) const;
+  /// A whole length: a number, or one of the kernel's run-time extents.
+  Scale scale_of(const Length& length) const;
   /// Whether one of the dimensions `first` to `end` has slices that are not equally long: of several dimensions that
   /// are counted as one, only the outermost can be such.
   bool has_ragged(const TensorType& type, int first, int end) const;

@@ -1,7 +1,17 @@
 // Reads window attributes, each with ONNX's default where it is missing.
 #include "ir/kernel/window_geometry.h"
 
+#include "ir/ops/window.h"
+
 namespace weftc {
+
+IndexDims padding_before(const KernelBody& body, const Op& op) {
+  const Shape& image = body.body.type(op.inputs[0]).shape;
+  IndexDims before(std::vector<int64_t>(image.size() - 2, 0));
+  if (!pads_by_length(op) && ints_of(op, "pads").empty()) return before;
+  for (size_t d = 0; d < before.size(); ++d) before[d] = body.scale_of(padding_before(op, d, length_of(image[d + 2])));
+  return before;
+}
 
 std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId root) {
   const Op& op = body.body.producer_op(root);
@@ -15,13 +25,11 @@ std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId ro
     return op.has(name) && !op.ints(name).empty() ? op.ints(name) : std::vector<int64_t>(count, otherwise);
   };
   const std::vector<int64_t> strides = ints("strides", 1, spatial), dilations = ints("dilations", 1, spatial);
-  const std::vector<int64_t> pads = ints("pads", 0, 2 * spatial),
-                             before(pads.begin(), pads.begin() + static_cast<long>(spatial));
   const IndexDims from = body.extents(op.inputs[0]), to = body.extents(root);
   WindowGeometry g{};
   g.in.assign(from.begin() + 2, from.end()), g.out.assign(to.begin() + 2, to.end());
   g.window.assign(w.begin() + 2, w.end());
-  g.stride = strides, g.dilation = dilations, g.before = before;
+  g.stride = strides, g.dilation = dilations, g.before = padding_before(body, op);
   g.batch = from[0], g.channels = w[1], g.groups = x[1] / w[1], g.filters = w[0] / g.groups;
   g.taps = element_count(g.window), g.inputs = g.in.count(), g.outputs = g.out.count();
   if (conv) g.run_channels = body.run_extent_of(body.body.type(op.inputs[1]), 1);

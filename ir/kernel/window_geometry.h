@@ -10,8 +10,8 @@ struct WindowGeometry {
   int64_t groups, channels, filters, taps;  // channels and filters of one group
   Scale batch, inputs, outputs;             // elements of one channel of one image
   // Of each spatial dimension: extents of the input, the result and the window, and how the window moves.
-  IndexDims in, out;
-  Dims window, stride, dilation, before;
+  IndexDims in, out, before;  // `before`: the padding in front
+  Dims window, stride, dilation;
   bool plain;  // taps of one element, no padding, no stride
   // Channels that are summed are sliced unevenly: which of the kernel's run-time extents says how many this rank has.
   // `channels` are then the most that a rank has; what lies behind this rank's own is written by nobody.
@@ -21,6 +21,8 @@ struct WindowGeometry {
 /// Reads the geometry of the op that makes `root`; nothing for more than three spatial dimensions, for a bias
 /// inside of the op, and where there are no elements.
 std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId root);
+/// Elements of padding in front of each spatial dimension of a window op: numbers, or run-time lengths of the kernel.
+IndexDims padding_before(const KernelBody& body, const Op& op);
 
 /// The same convolution of groups with one filter each as windows over one channel a group: the channels of a group are
 /// a spatial dimension in front of the others, which one window spans. There are at most two others, or one channel.

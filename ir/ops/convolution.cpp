@@ -37,9 +37,8 @@ static bool infer_conv(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Writes out kernel_shape, strides, dilations and pads, so that nobody after this reads auto_pad.
 void canonical_convolution(Op& op, const OpView& view) {
-  canonical_window(op, *window_of(view, kernel_of(view.dims(1))));
+  canonical_window(op, *window_of(view, kernel_of(view.dims(1))), view.type(0).shape);
 }
 
 /// Factors: n (batch), m (filters), c (channels of the input, summed), then the spatial dims of input, weights

@@ -14,7 +14,6 @@ bool has_exponent(const OpView& op) {
 
 bool infer_lp_pool(const OpView& op, std::vector<TensorType>& results) {
   if (!has_exponent(op) || !is_real_operand(op, 0) || !has_ndim(op, 0, 3) || !is_fixed_dim(op, 0, 1)) return false;
-  if (int_of(op.op(), "ceil_mode") && !is_fixed(op, 0)) return false;
   if (!op.op().has("kernel_shape")) return op.fail("pool-kernel", "'kernel_shape' is missing");
   const std::optional<Window> window = window_of(op, {});
   const std::optional<Shape> y = window ? windows_shape(op, *window, op.type(0).shape[1]) : std::nullopt;
@@ -26,28 +25,50 @@ bool infer_lp_pool(const OpView& op, std::vector<TensorType>& results) {
 Term powers(Term x, int64_t p) { return x.apply(OpKind::Abs).apply(OpKind::Pow, static_cast<double>(p)); }
 Term root(Term sum, int64_t p) { return sum.apply(OpKind::Pow, 1 / static_cast<double>(p)); }
 
-/// Pads are written out, and long enough for the last window, which ceil_mode may let stick out.
-std::vector<ValueId> decompose_lp_pool(Builder& build, const OpView& op) {
-  const Window window = *window_of(op, {});
-  const int64_t p = int_of(op.op(), "p");
-  const DType dtype = op.type(0).dtype;
+/// The attributes of the average whose windows count all their elements. Pads are written out, and long enough for the
+/// last window, which ceil_mode may let stick out; where only a run knows it, for one more.
+Attrs attrs_of_mean(const OpView& op, const Window& window) {
   std::vector<int64_t> kernel, strides, dilations, pads(2 * window.size());
+  const bool is_open = !is_static(op.type(0).shape);
   for (size_t d = 0; d < window.size(); ++d) {
     const WindowDim& dim = window[d];
     kernel.push_back(dim.kernel);
     strides.push_back(dim.stride);
     dilations.push_back(dim.dilation);
     pads[d] = dim.before;
-    pads[window.size() + d] = std::max(dim.behind, (dim.out - 1) * dim.stride + dim.reach() - dim.in - dim.before);
+    const int64_t stuck_out = (dim.out - 1) * dim.stride + dim.reach() - dim.in - dim.before;
+    const int64_t more = int_of(op.op(), "ceil_mode") ? dim.stride - 1 : 0;
+    pads[window.size() + d] = is_open ? dim.behind + more : std::max(dim.behind, stuck_out);
   }
+  Attrs attrs{
+      {"count_include_pad", int64_t{1}}, {"dilations", dilations}, {"kernel_shape", kernel}, {"strides", strides}};
+  if (is_open && pads_by_length(op.op()))
+    attrs.push_back({"auto_pad", text_of(op.op(), "auto_pad")});
+  else
+    attrs.push_back({"pads", pads});
+  return attrs;
+}
+
+/// The windows that there are: one more may have been computed.
+Term without_more(Builder& build, const Term& y, const Shape& shape) {
+  if (build.type(y.value()).shape == shape) return y;
+  const Dims ends = bounds(shape);
+  const ValueId cut = build.op(OpKind::Slice, {y.value()},
+                               {{"ends", ends}, {"starts", Dims(ends.size(), 0)}, {"steps", Dims(ends.size(), 1)}});
+  return {build, build.with_lengths(cut, shape)};
+}
+
+std::vector<ValueId> decompose_lp_pool(Builder& build, const OpView& op) {
+  const Window window = *window_of(op, {});
+  const int64_t p = int_of(op.op(), "p");
+  const DType dtype = op.type(0).dtype;
+  const Shape shape = op.result_type(0).shape;
+  Attrs attrs = attrs_of_mean(op, window);
+  double count = 1;
+  for (const WindowDim& dim : window) count *= static_cast<double>(dim.kernel);
   const Term x = powers(Term(build, op.op().inputs[0]).cast(wide(dtype)), p);
-  const Term mean(build, build.op(OpKind::AveragePool, {x.value()},
-                                  {{"count_include_pad", int64_t{1}},
-                                   {"dilations", dilations},
-                                   {"kernel_shape", kernel},
-                                   {"pads", pads},
-                                   {"strides", strides}}));
-  return {root(mean * static_cast<double>(element_count(kernel)), p).cast(dtype).value()};
+  const Term mean(build, build.op(OpKind::AveragePool, {x.value()}, std::move(attrs)));
+  return {root(without_more(build, mean, shape) * count, p).cast(dtype).value()};
 }
 
 /// By the sum of powers, but for the factor p: y^(1 - p), and 0 where all that was summed is 0.

@@ -233,7 +233,7 @@ static OpDef pool(OpKind kind, const char* name, EvalFn eval) {
   def.attrs.push_back({"ceil_mode", AttrType::Int, 0});
   def.category = Category::Contraction;
   def.infer = infer_pool;
-  def.canonicalize = [](Op& op, const OpView& view) { canonical_window(op, *window_of(view, {})); };
+  def.canonicalize = [](Op& op, const OpView& view) { canonical_window(op, *window_of(view, {}), view.type(0).shape); };
   def.factors = factors_pool;
   def.eval = eval;
   return def;

@@ -29,12 +29,23 @@ static bool has_countable_reach(const WindowDim& dim) {
   return gaps && *gaps < kMostExtent;
 }
 
-/// SAME: as many outputs as ceil(in / stride), the odd pad element behind (UPPER) or before (LOWER).
+static bool is_same(const std::string& auto_pad) { return auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER"; }
+static bool rounds_up(const Op& op) { return op.has("ceil_mode") && op.integer("ceil_mode"); }
+
+/// SAME: as many outputs as ceil(in / stride), the odd pad element behind (UPPER) or before (LOWER). All padding is
+/// (outputs - 1) * stride + reach - in.
+static Length same_padding(const WindowDim& dim, const Length& in) {
+  return maximum(Length(dim.reach() - 1) - *remainder_of(in + (dim.stride - 1), dim.stride), 0);
+}
+
+static Length same_before(const WindowDim& dim, const Length& in, bool upper) {
+  const Length all = same_padding(dim, in), half = *floor_quotient(all, 2);
+  return upper ? half : all - half;
+}
+
 static void pad_same(WindowDim& dim, bool upper) {
-  dim.out = (dim.in + dim.stride - 1) / dim.stride;
-  const int64_t total = std::max<int64_t>(0, (dim.out - 1) * dim.stride + dim.reach() - dim.in);
-  dim.before = upper ? total / 2 : total - total / 2;
-  dim.behind = total - dim.before;
+  dim.before = same_before(dim, dim.in, upper).constant();
+  dim.behind = same_padding(dim, dim.in).constant() - dim.before;
 }
 
 /// What is added to the extent of an input for the quotient by the stride to be the number of windows.
@@ -48,9 +59,6 @@ static void count_outputs(WindowDim& dim, bool ceil) {
   // A window that would start in the padding behind is left out.
   if (ceil && dim.out > 0 && (dim.out - 1) * dim.stride >= dim.in + dim.before) --dim.out;
 }
-
-static bool is_same(const std::string& auto_pad) { return auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER"; }
-static bool rounds_up(const Op& op) { return op.has("ceil_mode") && op.integer("ceil_mode"); }
 
 std::optional<Window> window_of(const OpView& op, const Dims& kernel) { return window_of(op, kernel, op.dims(0)); }
 
@@ -79,7 +87,7 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims
       dim.behind = value("pads", ndim + d, 0);
     }
     if (is_same(mode))
-      pad_same(dim, mode == "SAME_UPPER");
+      pad_same(dim, mode == "SAME_UPPER"), dim.out = (dim.in + dim.stride - 1) / dim.stride;
     else
       count_outputs(dim, rounds_up(op.op()));
     window.push_back(dim);
@@ -87,13 +95,16 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims
   return window;
 }
 
-/// How many windows an input of this length has; nothing where no polynomial says it: the pads of SAME depend on what
-/// the stride leaves, and so does whether the last window of ceil_mode begins inside.
-static std::optional<Length> output_length(const Op& op, const WindowDim& dim, const Length& in) {
-  if (is_same(text_of(op, "auto_pad"))) return dim.stride == 1 ? std::optional(in) : std::nullopt;
+/// How many windows an input of this length has. Of ceil_mode, a last one that would start in the padding behind is
+/// left out: as many start before it as the stride fits into what stands in front of it.
+static Length output_length(const Op& op, const WindowDim& dim, const Length& in) {
+  if (is_same(text_of(op, "auto_pad"))) return *floor_quotient(in + (dim.stride - 1), dim.stride);
   const bool ceil = rounds_up(op);
-  if (ceil && dim.behind + dim.stride > dim.reach()) return {};
-  return floor_quotient(maximum(in + added_extent(dim, ceil), 0), dim.stride);
+  const Length count = *floor_quotient(maximum(in + added_extent(dim, ceil), 0), dim.stride);
+  if (!ceil || dim.behind + dim.stride <= dim.reach()) return count;
+  const Length starts = *floor_quotient(maximum(in + dim.before + (dim.stride - 1), 0), dim.stride);
+  const Length inside = minimum(count, starts);
+  return dim.behind <= dim.reach() ? inside : maximum(inside, count - 1);
 }
 
 std::optional<Shape> windows_shape(const OpView& op, const Window& window, const Extent& channels) {
@@ -104,16 +115,7 @@ std::optional<Shape> windows_shape(const OpView& op, const Window& window, const
   Shape y{image[0], channels};
   for (size_t d = 0; d < window.size(); ++d) {
     const Extent& in = image[d + 2];
-    std::optional<Length> out = window[d].out;
-    if (in.is_run_time()) out = output_length(op.op(), window[d], length_of(in));
-    if (!out) {
-      op.fail("window-length-unsupported",
-              "how the window moves over spatial dimension {} depends on its length (by 'auto_pad' or 'ceil_mode'); "
-              "pin it with --dim",
-              d);
-      return {};
-    }
-    y.push_back(op.extent(*out));
+    y.push_back(in.is_run_time() ? op.extent(output_length(op.op(), window[d], length_of(in))) : Extent{});
     y.back().bound = window[d].out;
   }
   return y;
@@ -124,7 +126,14 @@ bool has_fitting_bias(const OpView& op, int64_t channels) {
   return op.fail("conv-bias", "a bias of shape {} does not fit {} channels", dims_text(op.dims(2)), channels);
 }
 
-void canonical_window(Op& op, const Window& window) {
+/// Whether the padding follows from a length that only a run knows.
+static bool has_open_pads(const Op& op, const Window& window, const Shape& image) {
+  bool is_open = false;
+  for (size_t d = 0; d < window.size(); ++d) is_open |= image[d + 2].is_run_time() && window[d].stride > 1;
+  return is_open && is_same(text_of(op, "auto_pad"));
+}
+
+void canonical_window(Op& op, const Window& window, const Shape& image) {
   std::vector<int64_t> kernel, strides, dilations, pads(2 * window.size());
   for (size_t d = 0; d < window.size(); ++d) {
     kernel.push_back(window[d].kernel);
@@ -134,19 +143,33 @@ void canonical_window(Op& op, const Window& window) {
     pads[window.size() + d] = window[d].behind;
   }
   fill_defaults(op);
-  op.set("auto_pad", std::string("NOTSET"));
   op.set("kernel_shape", kernel);
   op.set("strides", strides);
   op.set("dilations", dilations);
+  if (has_open_pads(op, window, image)) return op.remove("pads");
+  op.set("auto_pad", std::string("NOTSET"));
   op.set("pads", pads);
+}
+
+bool pads_by_length(const Op& op) { return is_same(text_of(op, "auto_pad")); }
+
+Length padding_before(const Op& op, size_t d, const Length& in) {
+  if (!pads_by_length(op)) return op.ints("pads")[d];
+  const WindowDim dim{op.ints("kernel_shape")[d], op.ints("strides")[d], op.ints("dilations")[d], 0, 0, 0, 0};
+  return same_before(dim, in, text_of(op, "auto_pad") == "SAME_UPPER");
 }
 
 Window window_of_attrs(const Op& op, const Dims& in, const Dims& out) {
   const std::vector<int64_t>&kernel = op.ints("kernel_shape"), &strides = op.ints("strides"),
-        &dilations = op.ints("dilations"), &pads = op.ints("pads");
+        &dilations = op.ints("dilations");
   Window window;
-  for (size_t d = 0; d < kernel.size(); ++d)
-    window.push_back({kernel[d], strides[d], dilations[d], pads[d], pads[kernel.size() + d], in[d + 2], out[d + 2]});
+  for (size_t d = 0; d < kernel.size(); ++d) {
+    window.push_back({kernel[d], strides[d], dilations[d], 0, 0, in[d + 2], out[d + 2]});
+    if (pads_by_length(op))
+      pad_same(window[d], text_of(op, "auto_pad") == "SAME_UPPER");
+    else
+      window[d].before = op.ints("pads")[d], window[d].behind = op.ints("pads")[kernel.size() + d];
+  }
   return window;
 }
 

@@ -34,16 +34,20 @@ std::optional<Shape> convolution_shape(const OpView& op, int filters);
 std::optional<Shape> convolution_shape(const OpView& op, int filters, const Shape& image);
 /// Factors of a convolution of operand 0 with the filters of operand 1.
 FactorRule factors_convolution(const OpView& op);
-/// Writes out kernel_shape, strides, dilations and pads, so that nobody after this reads auto_pad.
+/// As canonical_window.
 void canonical_convolution(Op& op, const OpView& view);
 /// The result of an op that convolves these tensors as Conv does; no bias: null.
 void convolve(EvalContext& context, const Tensor& x, const Tensor& w, const Tensor* bias);
 /// True if there is no third operand, or it is a vector with an element for each channel of the result; else
 /// reports.
 bool has_fitting_bias(const OpView& op, int64_t channels);
-/// Writes kernel_shape, strides, dilations and pads out; auto_pad becomes NOTSET, so that no one after this
-/// reads it.
-void canonical_window(Op& op, const Window& window);
+/// Writes out kernel_shape, strides, dilations and pads, and auto_pad becomes NOTSET. Where SAME_* pads an image by a
+/// length that only a run knows, auto_pad stays and there are no `pads`.
+void canonical_window(Op& op, const Window& window, const Shape& image);
+/// Of canonical attributes: whether the padding follows from the lengths of the image.
+bool pads_by_length(const Op& op);
+/// Of canonical attributes: the elements of padding in front of spatial dimension `d` of `in` elements.
+Length padding_before(const Op& op, size_t d, const Length& in);
 /// The window as the canonical attributes of an op on local tensors tell it.
 Window window_of_attrs(const Op& op, const Dims& in, const Dims& out);
 

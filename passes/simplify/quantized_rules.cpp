@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ir/ops/quantization.h"
+#include "ir/ops/window.h"
 #include "passes/simplify/rules.h"
 
 namespace weftc {
@@ -134,9 +135,11 @@ ValueId put_view_of_integers(Rewriter& write, const Match& match) {
 /// True if each window of a pool surely has elements of the image in it: the maximum of none is -inf, which no integer
 /// is.
 bool windows_hold_elements(const Op& pool) {
-  const std::vector<int64_t>&kernel = pool.ints("kernel_shape"), &pads = pool.ints("pads");
-  for (size_t d = 0; d < kernel.size(); ++d)
-    if (pool.ints("dilations")[d] != 1 || std::max(pads[d], pads[kernel.size() + d]) >= kernel[d]) return false;
+  const std::vector<int64_t>&kernel = pool.ints("kernel_shape"), pads = ints_of(pool, "pads");
+  for (size_t d = 0; d < kernel.size(); ++d) {
+    if (pool.ints("dilations")[d] != 1) return false;
+    if (!pads_by_length(pool) && std::max(pads[d], pads[kernel.size() + d]) >= kernel[d]) return false;
+  }
   return int_of(pool, "ceil_mode") == 0;
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ir/ops/record.h"
+#include "ir/ops/window.h"
 #include "passes/simplify/rules.h"
 
 namespace weftc {
@@ -16,7 +16,9 @@ namespace {
 /// The Pad adds `value` around the spatial dimensions and cuts nothing.
 bool is_spatial_border(const Match& match, double value) {
   const Op& pad = match.op("pad");
-  if (text_of(pad, "mode") != "constant" || real_of(pad, "value") != value || pad.inputs.size() != 1) return false;
+  if (pads_by_length(match.root()) || text_of(pad, "mode") != "constant" || real_of(pad, "value") != value ||
+      pad.inputs.size() != 1)
+    return false;
   const std::vector<int64_t>& pads = pad.ints("pads");
   const size_t ndim = pads.size() / 2;
   const auto is_zero = [&](size_t d) { return pads[d] == 0 && pads[ndim + d] == 0; };
@@ -42,7 +44,7 @@ Op with_border(const Match& match) {
 bool is_zero_border(const Match& match) { return is_spatial_border(match, 0) && match.fits_root(with_border(match)); }
 
 bool is_border_of_mean(const Match& match) {
-  const std::vector<int64_t>& own = match.root().ints("pads");
+  const std::vector<int64_t> own = ints_of(match.root(), "pads");
   const bool has_pads = std::any_of(own.begin(), own.end(), [](int64_t n) { return n != 0; });
   return (int_of(match.root(), "count_include_pad") || !has_pads) && is_zero_border(match);
 }
@@ -89,6 +91,7 @@ IdleTaps idle_taps(const Op& conv, size_t dim, int64_t in, int64_t out) {
 std::vector<IdleTaps> idle_taps(const Match& match) {
   std::vector<IdleTaps> idle;
   const Shape &x = match.type("x").shape, &y = match.root_type().shape;
+  if (pads_by_length(match.root())) return idle;
   for (size_t d = 0; is_static(x) && d + 2 < x.size(); ++d)
     idle.push_back(idle_taps(match.root(), d, x[d + 2].bound, y[d + 2].bound));
   return idle;

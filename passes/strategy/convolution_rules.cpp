@@ -153,7 +153,7 @@ Verdict direct_convolution(const StrategyContext& context) {
   if (g.groups > 1 && g.channels % together)
     return refused(format("the channels of a group are no multiple of {}", together));
   if (g.groups > 1 && g.filters < kHalfAPanel) return refused("the filters of a group do not fill half a panel of 16");
-  if (std::any_of(g.before.begin(), g.before.end(), [](int64_t pad) { return pad < 0; }))
+  if (std::any_of(g.before.begin(), g.before.end(), [](const Scale& pad) { return pad.number < 0; }))
     return refused("its padding is negative");
   if (g.run_channels) return refused(kRaggedChannels);
   const std::optional<size_t> weight = filter_weight(body, op, why);

@@ -14,6 +14,11 @@ struct BlockWeight {
   Tensor terms;  // f32 [n, blocks, 2]: scale, zero point
 };
 
+/// Of a >= 0 and b > 0, up to the largest numbers.
+inline int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+/// Whether a byte holds whole numbers of so many bits.
+inline bool fits_bytes(int64_t bits) { return bits == 2 || bits == 4 || bits == 8; }
+
 /// Whether blocks are whole, and consist of words. The product keeps a block of a panel in a thread's own memory: they
 /// have at most 1024 steps.
 inline bool fits_block_matmul(const BlockShape& shape) {

@@ -5,6 +5,7 @@ import itertools
 import math
 import sys
 
+import ml_dtypes
 import numpy as np
 
 import harness
@@ -12,7 +13,7 @@ from one_node import Weight, model_of, results_of, write_case
 from verify_many import report_complete, verify_many
 
 DOMAIN = "com.microsoft"
-FLOAT, INT32, BOOL = 1, 6, 9
+FLOAT, INT32, BOOL, FLOAT16 = 1, 6, 9, 10
 random = np.random.default_rng(5)
 
 
@@ -105,6 +106,7 @@ def quantised_cases():
 
 
 def gathered_cases():
+    yield from gathered_elements()
     for bits in (4, 8):
         data = Weight(random.integers(0, 256, (7, 32 * bits // 8)).astype(np.uint8))
         scales, indices = Weight(real(7, 2)), np.array([[3, 0], [6, 6]], np.int64)
@@ -112,6 +114,27 @@ def gathered_cases():
         yield f"plain_{bits}", [data, indices, scales], (FLOAT,), attrs
         zeros = Weight(random.integers(0, 256, (7, 2 * bits // 8)).astype(np.uint8))
         yield f"zeros_{bits}", [data, indices, scales, zeros], (FLOAT,), attrs
+
+
+def gathered_elements():
+    """Tables whose numbers are elements of their own: any axes, part of a block at the end, indices that are nowhere."""
+    few = {"block_size": 16, "gather_axis": 0, "quantize_axis": 1}
+    for dtype in ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn:
+        name, numbers = np.dtype(dtype).name, random.integers(0, 7, (7, 20)).astype(dtype)
+        indices, scales = np.array([[3, 0], [-1, 6]], np.int64), Weight(real(7, 2))
+        yield f"plain_{name}", [Weight(numbers), indices, scales], (FLOAT,), few
+        yield f"outside_{name}", [Weight(numbers), np.array([7, 1, -8], np.int32), scales], (FLOAT,), few
+        if "float" in name:
+            yield f"rows_{name}", [Weight(numbers), indices, Weight(real(1, 1))], (FLOAT,), {**few, "block_size": 0}
+            continue
+        zeros = Weight(random.integers(0, 7, (7, 2)).astype(dtype))
+        yield f"zeros_{name}", [Weight(numbers), indices, scales, zeros], (FLOAT,), few
+        yield f"columns_{name}", [Weight(numbers), indices, Weight(real(1, 20))], (FLOAT,), {**few, "gather_axis": 1, "quantize_axis": 0}
+        yield f"along_{name}", [Weight(numbers), np.array([17, 3, -2]), scales, zeros], (FLOAT,), {**few, "gather_axis": -1}
+        yield f"half_{name}", [Weight(numbers), indices, Weight(real(7, 2).astype(np.float16))], (FLOAT16,), few
+    bytes_ = Weight(random.integers(0, 256, (7, 8)).astype(np.uint8))
+    yield "outside_bytes", [bytes_, np.array([7, 1]), Weight(real(7, 1))], (FLOAT,), {**few, "bits": 4}
+    yield "two_bits", [bytes_, np.array([6, 1]), Weight(real(7, 2)), Weight(np.arange(7).astype(np.uint8)[:, None])], (FLOAT,), {**few, "bits": 2}
 
 
 def fused_cases():

@@ -1,12 +1,8 @@
-// MatMulNBits and GatherBlockQuantized of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for
-// each block of a row. Numbers of fewer bits than 8 lie in bytes, the first one in the lowest bits.
+// MatMulNBits of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for each block of a row.
+// Numbers of fewer bits than 8 lie in bytes, the first one in the lowest bits.
 //
-//   MatMulNBits(a, b, scales, zeros)          ->  MatMul(a, Transpose((b - zeros) * scales)), the weight made here,
-//   where
-//                                                 the pass narrow-weights has not made a BlockMatMul of it
-//   GatherBlockQuantized(data, i, scales, z)  ->  (Gather(data, i) - Gather(z, i)) * Gather(scales, i)
-#include <cmath>
-
+//   MatMulNBits(a, b, scales, zeros)  ->  MatMul(a, Transpose((b - zeros) * scales)), the weight made here, where the
+//                                         pass narrow-weights has not made a BlockMatMul of it
 #include "ir/ops/block_weight.h"
 #include "ir/ops/formula.h"
 
@@ -22,12 +18,9 @@ int64_t packed_number(const Tensor& bytes, int64_t first, int64_t i, int64_t bit
 
 bool has_bits(const OpView& op) {
   const int64_t bits = int_of(op.op(), "bits");
-  return bits == 2 || bits == 4 || bits == 8 ||
+  return fits_bytes(bits) ||
          op.fail("quantized-bits-unsupported", "weights of {} bits are not supported, only 2, 4 and 8", bits);
 }
-
-/// Of a >= 0 and b > 0, up to the largest numbers.
-int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 // MatMulNBits.
 
@@ -118,80 +111,6 @@ std::vector<ValueId> decompose_matmul_nbits(Builder& build, const OpView& op) {
   return {in.size() > 5 && in[5] ? (y + Term(build, in[5])).value() : y.value()};
 }
 
-// GatherBlockQuantized of rows, with blocks along the last axis.
-
-/// How many numbers of a row lie in one element of the data.
-int64_t numbers_each(const OpView& op) { return 8 / int_of(op.op(), "bits"); }
-
-bool infer_gather_quantized(const OpView& op, std::vector<TensorType>& results) {
-  if (op.type(0).dtype != DType::U8)
-    return op.fail("gather-quantized-unsupported", "data of element type {} is not supported, only u8",
-                   dtype_name(op.type(0).dtype));
-  if (!has_bits(op) || !has_ndim(op, 0, 2) || !is_fixed(op, 0) || !is_real_operand(op, 2)) return false;
-  const int64_t ndim = op.type(0).ndim(), size = int_of(op.op(), "block_size");
-  const std::optional<int64_t> gathered = op.axis("gather_axis", static_cast<int>(ndim)),
-                               quantised = op.axis("quantize_axis", static_cast<int>(ndim));
-  if (!gathered || !quantised) return false;
-  if (*gathered != 0 || *quantised != ndim - 1)
-    return op.fail("gather-quantized-unsupported", "only rows are gathered, with blocks along the last axis");
-  const int64_t width = op.dims(0).back() * numbers_each(op);
-  Dims scales = op.dims(0);
-  scales.back() = size > 0 ? divided_up(width, size) : 0;
-  if (size < 1 || width % size || op.dims(2) != scales)
-    return op.fail("gather-quantized-dims", "scales of shape {} do not fit rows of {} numbers in blocks of {}",
-                   dims_text(op.dims(2)), width, size);
-  if (op.has(3) && op.dims(3).back() != divided_up(scales.back(), numbers_each(op)))
-    return op.fail("gather-quantized-dims", "zero points of shape {} do not fit scales of shape {}",
-                   dims_text(op.dims(3)), dims_text(scales));
-  Shape shape = op.type(1).shape;
-  for (int64_t d = 1; d + 1 < ndim; ++d) shape.push_back(op.type(0).shape[d]);
-  shape.push_back({width, {}});
-  results = {{op.type(2).dtype, shape, {}}};
-  return true;
-}
-
-/// The numbers of the bytes of a last dimension, `count` of them, as i32 in a last dimension of their own.
-Term unpacked(Builder& build, Term bytes, int64_t bits, int64_t count) {
-  const int64_t each = 8 / bits, ndim = static_cast<int64_t>(bytes.dims().size());
-  if (each == 1) return bytes.cast(DType::I32);
-  std::vector<ValueId> parts;
-  const double range = std::ldexp(1, static_cast<int>(bits));
-  for (int64_t i = 0; i < each; ++i) {
-    const Term number = bytes.cast(DType::I32) / std::pow(range, static_cast<double>(i)) % range;
-    parts.push_back(build.op(OpKind::Unsqueeze, {number.value()}, {{"axes", Dims{ndim}}}));
-  }
-  Dims dims = bytes.dims();
-  dims.back() *= each;
-  const Term all = Term(build, build.op(OpKind::Concat, parts, {{"axis", ndim}})).reshape(dims);
-  return all.slice(ndim - 1, 0, count);
-}
-
-std::vector<ValueId> decompose_gather_quantized(Builder& build, const OpView& op) {
-  const std::vector<ValueId> in = op.op().inputs;
-  const int64_t bits = int_of(op.op(), "bits"), size = int_of(op.op(), "block_size");
-  const int64_t width = op.dims(0).back() * numbers_each(op), blocks = width / size;
-  const bool has_zeros = op.has(3);
-  const DType dtype = op.type(2).dtype;
-  const auto rows = [&](int input) {
-    return Term(build, build.op(OpKind::Gather, {in[input], in[1]}, {{"axis", int64_t{0}}}));
-  };
-  const auto by_block = [&](Term x, int64_t last) {
-    Dims dims = x.dims();
-    dims.back() = blocks, dims.push_back(last);
-    return x.reshape(dims);
-  };
-  Term numbers = by_block(unpacked(build, rows(0), bits, width), size);
-  if (has_zeros)
-    numbers = numbers - by_block(unpacked(build, rows(3), bits, blocks), 1);
-  else
-    numbers = numbers - std::ldexp(1, static_cast<int>(bits) - 1);
-  const Term scaled = numbers.cast(dtype) * by_block(rows(2), 1);
-  Dims dims = scaled.dims();
-  dims.pop_back();
-  dims.back() = width;
-  return {scaled.reshape(dims).value()};
-}
-
 }  // namespace
 
 bool nbits_fits_block_matmul(const OpView& op) {
@@ -216,16 +135,5 @@ const OpDef kMatMulNBits{.kind = OpKind::MatMulNBits,
                          .inputs = {3, 6},
                          .infer = infer_matmul_nbits,
                          .decompose = decompose_matmul_nbits};
-
-const OpDef kGatherBlockQuantized{.kind = OpKind::GatherBlockQuantized,
-                                  .name = "GatherBlockQuantized",
-                                  .onnx = {"GatherBlockQuantized", 1, "com.microsoft"},
-                                  .attrs = {{"bits", AttrType::Int, 4},
-                                            {"block_size", AttrType::Int, 128},
-                                            {"gather_axis", AttrType::Int, 0},
-                                            {"quantize_axis", AttrType::Int, 1}},
-                                  .inputs = {3, 4},
-                                  .infer = infer_gather_quantized,
-                                  .decompose = decompose_gather_quantized};
 
 }  // namespace weftc

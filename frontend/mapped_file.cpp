@@ -1,5 +1,5 @@
-// Maps files read-only, and opens external data of a model without leaving the model's folder: a downloaded
-// model must not read other files through "..", absolute paths or links.
+// Maps files read-only, and opens external data of a model without leaving the model's folder, or the cache in whose
+// snapshots it is: a downloaded model must not read other files through "..", absolute paths or links.
 #include "frontend/mapped_file.h"
 
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -124,6 +125,10 @@ static std::string folder_of(const std::string& file) {
   return slash == 0 ? "/" : file.substr(0, slash);
 }
 
+static constexpr const char* kLeaves =
+    "it leaves the model's folder (links to the blobs of a cache whose 'snapshots' hold the model are followed; of any "
+    "other link, copy the file that it stands for into the folder)";
+
 /// For kernels without openat2: resolves all links first and compares paths.
 static MappedFile map_resolved(const std::string& folder, const std::string& location) {
   char* base = realpath(folder.c_str(), nullptr);
@@ -134,17 +139,14 @@ static MappedFile map_resolved(const std::string& folder, const std::string& loc
   std::free(target);
   if (base_path.empty() || target_path.empty()) return failed(std::strerror(code));
   const std::string prefix = base_path == "/" ? base_path : base_path + "/";
-  if (!target_path.starts_with(prefix)) return failed("it leaves the model's folder");
+  if (!target_path.starts_with(prefix)) return failed(kLeaves);
   // O_NOFOLLOW: the resolved path holds no link any more.
   const int descriptor = open(target_path.c_str(), kOpenFlags | O_NOFOLLOW);
   return descriptor < 0 ? failed(std::strerror(errno)) : map_descriptor(descriptor);
 }
 
-MappedFile map_beneath(const std::string& file, const std::string& location) {
-  if (location.empty()) return failed("its location is empty");
-  if (location.find('\0') != std::string::npos) return failed("its location holds a zero byte");
-  if (location.front() == '/') return failed("it is an absolute path");
-  const std::string folder = folder_of(file);
+/// A file beneath a folder, through links that stay beneath it.
+static MappedFile map_in_folder(const std::string& folder, const std::string& location) {
   const int base = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (base < 0) return failed(std::strerror(errno));
   struct open_how how {};
@@ -155,8 +157,45 @@ MappedFile map_beneath(const std::string& file, const std::string& location) {
   close(base);
   if (descriptor >= 0) return map_descriptor(static_cast<int>(descriptor));
   if (code == ENOSYS || code == EPERM) return map_resolved(folder, location);
-  if (code == EXDEV) return failed("it leaves the model's folder");
-  return failed(std::strerror(code));
+  return failed(code == EXDEV ? kLeaves : std::strerror(code));
+}
+
+namespace {
+/// A cache of models as hubs keep it: files are blobs, and a snapshot of a model has links to them,
+/// `snapshots/VERSION/model.onnx_data -> ../../blobs/HASH`.
+struct Cache {
+  std::string folder;
+  std::string snapshot;  // the folder of the model, in that of the cache
+};
+}  // namespace
+
+static bool is_folder(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/// The innermost cache in whose snapshots a folder is.
+static std::optional<Cache> cache_of(const std::string& folder) {
+  char* resolved = realpath(folder.c_str(), nullptr);
+  const std::string path = resolved ? resolved : "";
+  std::free(resolved);
+  for (size_t at = path.rfind("/snapshots/"); at != std::string::npos && at > 0; at = path.rfind("/snapshots/", at - 1))
+    if (is_folder(path.substr(0, at) + "/blobs")) return Cache{path.substr(0, at), path.substr(at + 1)};
+  return {};
+}
+
+/// Whether a location itself, without links, may lead out of its folder.
+static bool goes_up(const std::string& location) { return ("/" + location + "/").find("/../") != std::string::npos; }
+
+MappedFile map_beneath(const std::string& file, const std::string& location) {
+  if (location.empty()) return failed("its location is empty");
+  if (location.find('\0') != std::string::npos) return failed("its location holds a zero byte");
+  if (location.front() == '/') return failed("it is an absolute path");
+  const std::string folder = folder_of(file);
+  MappedFile mapped = map_in_folder(folder, location);
+  if (mapped.error != kLeaves || goes_up(location)) return mapped;
+  const std::optional<Cache> cache = cache_of(folder);
+  return cache ? map_in_folder(cache->folder, cache->snapshot + "/" + location) : std::move(mapped);
 }
 
 }  // namespace weftc

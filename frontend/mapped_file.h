@@ -18,7 +18,8 @@ struct MappedFile {
 MappedFile map_file(const std::string& path);
 /// The same of an open descriptor, which it closes.
 MappedFile map_descriptor(int descriptor);
-/// Opens `location` (relative) beneath the folder of `file`, never outside it, also not through symbolic links.
+/// Opens `location` (relative) beneath the folder of `file`, never outside it, also not through symbolic links. Only
+/// where the folder is in the `snapshots` of a cache, beside its `blobs`, links may lead to any place in the cache.
 MappedFile map_beneath(const std::string& file, const std::string& location);
 
 }  // namespace weftc

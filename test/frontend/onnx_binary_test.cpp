@@ -170,6 +170,33 @@ TEST_CASE("external data never leaves the model's folder nor its file") {
   CHECK(ids({{"location", "w.bin"}, {"length", "8"}}) == "external-length");
 }
 
+TEST_CASE("external data may be a link to the blobs of the cache that has the model among its snapshots") {
+  const Folder cache, elsewhere;
+  const fs::path folder = cache.path / "snapshots/v1/onnx";
+  fs::create_directories(folder);
+  onnx::ModelProto model = add_model();
+  set_external(weight_of(model), {{"location", "w.bin"}});
+  elsewhere.write("w.bin", three());
+  const auto read = [&](const fs::path& target) {
+    fs::remove(folder / "w.bin");
+    fs::create_symlink(target, folder / "w.bin");
+    ReadModel found;
+    std::ofstream(folder / "m.onnx", std::ios::binary) << model.SerializeAsString();
+    found.module =
+        read_onnx({.path = (folder / "m.onnx").string(), .dims = {}, .shapes = {}, .binds = {}}, found.diags);
+    return found;
+  };
+  const fs::path blob = "../../../blobs/a1";
+  CHECK(read(blob).ids() == "external-file");  // there are no blobs
+  fs::create_directory(cache.path / "blobs");
+  cache.write("blobs/a1", three());
+  CHECK(weight(read(blob)) == std::vector<double>{1, 2, 3});
+  CHECK(read(elsewhere.path / "w.bin").ids() == "external-file");
+  CHECK(read(fs::path("../../../../") / elsewhere.path.filename() / "w.bin").ids() == "external-file");
+  set_external(weight_of(model), {{"location", "../../../blobs/a1"}});
+  CHECK(read(blob).ids() == "external-file");
+}
+
 TEST_CASE("files that are no models") {
   CHECK(read_binary("this is text").ids() == "model-damaged");
   CHECK(read_binary("").ids() == "model-without-graph");

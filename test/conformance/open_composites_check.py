@@ -25,8 +25,9 @@ WRONG = [({**REQUESTS[0], "n": 6}, "node 'Attention.cross' (Attention): m is 7, 
          ({**REQUESTS[1], "v": 0}, "node 'GroupQueryAttention.room' (GroupQueryAttention): q is 1, but must be at most v, which is 0"),
          ({**REQUESTS[1], "data": 4}, "node 'GroupQueryAttention.data' (GroupQueryAttention): index -1 lies outside"),
          ({**REQUESTS[1], "last": 5}, "node 'GroupQueryAttention.both' (GroupQueryAttention): index 5 lies outside")]
-# By default a node without and some with a cache.
-DEFAULT = ("Attention.cross", "Attention.past", "GroupQueryAttention.both")
+# By default a node without and some with a cache, windows, and transforms.
+DEFAULT = ("Attention.cross", "Attention.past", "GroupQueryAttention.both", "Conv.upper", "Conv.depthwise", "Pool.ceil",
+           "Pool.upper", "STFT.plain", "DFT.onesided")
 
 # An operand whose dims are numbers or names of BOUNDS, filled by a function of a shape and the lengths of a request.
 Open = collections.namedtuple("Open", "shape fill", defaults=(None,))
@@ -218,7 +219,49 @@ def loop_nodes():
     yield "early_length", [Lengths(["t"]), None, Open([2])], 2, body(small)
 
 
+def window_nodes():
+    """Windows whose padding, or whose last place, depends on the size of the image; one that slides by 1 beside them."""
+    image, wide, signal = Open(["b", 4, "s", "m"]), Open(["b", 16, "s", "m"]), Open(["b", 4, "t"])
+    filters, bias = weight(6, 4, 3, 3), weight(6)
+    upper, lower = {"auto_pad": "SAME_UPPER"}, {"auto_pad": "SAME_LOWER"}
+    yield "Conv", "upper", [image, filters, bias], {**upper, "strides": [2, 2]}
+    yield "Conv", "lower", [image, filters], {**lower, "strides": [3, 2]}
+    yield "Conv", "slow", [image, filters], {**upper, "strides": [1, 1]}
+    yield "Conv", "even", [wide, weight(16, 16, 2, 4), weight(16)], {**lower, "strides": [2, 2]}
+    yield "Conv", "far", [wide, weight(16, 16, 1, 1)], {**upper, "strides": [2, 3]}
+    yield "Conv", "depthwise", [wide, weight(16, 1, 3, 3)], {**upper, "strides": [2, 2], "group": 16}
+    yield "Conv", "groups", [wide, weight(16, 8, 3, 3)], {**lower, "strides": [2, 2], "group": 2}
+    yield "Conv", "line", [signal, weight(5, 4, 4)], {**upper, "strides": [2]}
+    yield "Conv", "volume", [Open(["b", 2, "s", "m", 3]), weight(2, 2, 3, 2, 2)], {**lower, "strides": [2, 2, 2]}
+    yield "ConvTranspose", "upper", [image, weight(4, 3, 3, 3)], {**upper, "strides": [2, 2]}
+    for op, attrs in ("MaxPool", {}), ("AveragePool", {}), ("AveragePool", {"count_include_pad": 1}), ("LpPool", {"p": 2}):
+        name = "all_" if attrs.get("count_include_pad") else ""
+        yield op, f"{name}upper", [image], {**attrs, **upper, "kernel_shape": [3, 2], "strides": [2, 2]}
+        yield op, f"{name}lower", [wide], {**attrs, **lower, "kernel_shape": [3, 2], "strides": [3, 2]}
+        ceil = {**attrs, "ceil_mode": 1, "kernel_shape": [2, 3]}
+        yield op, f"{name}ceil", [image], {**ceil, "strides": [2, 2], "pads": [0, 1, 1, 1]}
+        yield op, f"{name}ceil_wide", [wide], {**ceil, "strides": [2, 3], "pads": [1, 1, 1, 2]}
+    yield "MaxPool", "ceil_line", [signal], {"ceil_mode": 1, "kernel_shape": [2], "strides": [2]}
+
+
+def spectrum_nodes():
+    """Transforms along an open dimension, cut or filled up to a given length, and beside open dimensions."""
+    real_signal, complex_signal = Open(["b", "t", 1]), Open(["b", "t", 2])
+    second, last = np.array(1), np.array(-2)
+    yield "DFT", "real", [real_signal, None, second], {}
+    yield "DFT", "onesided", [real_signal, None, last], {"onesided": 1}
+    yield "DFT", "inverse", [complex_signal, None, second], {"inverse": 1}
+    yield "DFT", "given", [complex_signal, np.array(7), second], {}
+    yield "DFT", "beside", [Open(["b", 12, "s", 1]), None, second], {"onesided": 1}
+    yield "DFT", "shape", [Open(["s", "t", 1]), Lengths(["t"]), last], {}
+    yield "STFT", "plain", [Open(["b", "t", 1]), np.array(2), None, np.array(3)], {}
+    yield "STFT", "window", [Open(["b", "t", 1]), np.array(1), weight(3)], {"onesided": 0}
+    yield "STFT", "complex", [Open([2, "t", 2]), np.array(2), weight(2)], {"onesided": 0}
+
+
 def all_nodes():
+    for op, name, operands, attrs in (*window_nodes(), *spectrum_nodes()):
+        yield Node(f"{op}.{name}", op, "", operands, 1, attrs)
     for name, operands, outputs, attrs in attention_nodes():
         yield Node(f"Attention.{name}", "Attention", "", operands, outputs, attrs)
     for domain, name, operands, attrs in rotary_nodes():

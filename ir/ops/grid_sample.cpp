@@ -107,7 +107,7 @@ bool infer_grid_sample(const OpView& op, std::vector<TensorType>& results) {
     return op.fail("grid-sample-padding", "padding_mode '{}' is unknown, expected zeros, border or reflection",
                    printable(padding));
   if (!has_ndim(op, 0, 3) || !is_real_operand(op, 1)) return false;
-  if (mode != "nearest" && !is_real_operand(op, 0)) return false;
+  if (mode != "nearest" && !is_integer(op.type(0).dtype) && !is_real_operand(op, 0)) return false;
   const Shape &x = op.type(0).shape, &grid = op.type(1).shape;
   if (!have_shapes(op, shape_of_grid(op), "grid-sample-dims")) return false;
   Shape y{*one_extent(x[0], grid[0]), x[1]};
@@ -127,13 +127,22 @@ std::vector<LengthRelation> relate_grid_sample(const OpView& op) {
   return relations;
 }
 
+/// The type that elements are interpolated in: of integers a float that holds them.
+DType interpolated_dtype(DType dtype) { return is_integer(dtype) && dtype_bytes(dtype) > 2 ? DType::F64 : wide(dtype); }
+
+/// Interpolated integers lose their fraction. A cubic leaves the range of its elements: they saturate.
+Term as_elements(Term y, DType dtype) {
+  if (!is_integer(dtype)) return y.cast(dtype);
+  return (y < 0).choose(y.apply(OpKind::Ceil), y.floor()).saturate(dtype);
+}
+
 /// Coordinates count dimensions from the last one: the first is that of x.
 std::vector<ValueId> decompose_grid_sample(Builder& build, const OpView& op) {
   const Shape shape = op.type(0).shape;
   const DType dtype = op.type(0).dtype;
   const Op& sample = op.op();
   const bool is_exact = text_of(sample, "mode") == "nearest";
-  const Term x = is_exact ? Term(build, sample.inputs[0]) : Term(build, sample.inputs[0]).cast(wide(dtype));
+  const Term stored(build, sample.inputs[0]), x = is_exact ? stored : stored.cast(interpolated_dtype(dtype));
   const Term grid = Term(build, sample.inputs[1]).cast(is_exact ? wide(op.type(1).dtype) : x.dtype());
   const auto ndim = static_cast<int64_t>(shape.size());
   Shape places = op.result_type(0).shape;
@@ -145,7 +154,8 @@ std::vector<ValueId> decompose_grid_sample(Builder& build, const OpView& op) {
     taps.push_back(axis.taps(grid.slice(ndim - 1, ndim - 3 - d, ndim - 2 - d).reshape_to(places)));
   }
   const Term image = image_positions(build, shape, static_cast<int>(ndim));
-  return {sample_sum(build, x, image, taps).cast(dtype).value()};
+  const Term sum = sample_sum(build, x, image, taps);
+  return {(is_exact ? sum : as_elements(sum, dtype)).value()};
 }
 
 /// theta [N, 2, 3] with size [N, C, H, W], or [N, 3, 4] with [N, C, D, H, W].

@@ -242,6 +242,22 @@ OpDef saturate() {
   return def;
 }
 
+/// A row whose attributes are real numbers, for integers too: it is computed in f64, and its fraction is dropped.
+OpDef of_integers_too(OpDef def) {
+  def.infer = [](const OpView& op, std::vector<TensorType>& results) {
+    return is_integer(op.type(0).dtype) ? infer_same(op, results) : infer_arithmetic(op, results);
+  };
+  def.is_primitive = [](const OpView& op) { return !is_integer(op.type(0).dtype); };
+  def.decompose = [](Builder& build, const OpView& op) {
+    const Op own = op.op();  // NOLINT(performance-unnecessary-copy-initialization): ops move
+    const DType dtype = op.type(0).dtype;
+    const Term y(build, build.op(own.kind, {build.cast(own.inputs[0], DType::F64)}, own.attrs));
+    const Term whole = (y < 0).choose(y.apply(OpKind::Ceil), y.floor());
+    return std::vector<ValueId>{whole.saturate(dtype).value()};
+  };
+  return def;
+}
+
 /// A cast between floating types is linear up to rounding; one to or from integers is not, so no partial sum
 /// passes it.
 OpDef cast() {
@@ -471,7 +487,7 @@ const OpDef kThresholdedRelu = derived(unary({OpKind::ThresholdedRelu,
                                               nullptr,
                                               {{"alpha", AttrType::Real, 1.0}}}),
                                        WEFT_GRADIENT({(x > s.real("alpha")).choose(g, s.zero())}));
-const OpDef kShrink =
+const OpDef kShrink = of_integers_too(
     derived(unary({OpKind::Shrink,
                    "Shrink",
                    "$0 < -$T($lambd) ? $0 + $T($bias) : $0 > $T($lambd) ? $0 - $T($bias) : $T(0)",
@@ -481,7 +497,7 @@ const OpDef kShrink =
                    nullptr,
                    nullptr,
                    {{"bias", AttrType::Real, 0.0}, {"lambd", AttrType::Real, 0.5}}}),
-            WEFT_GRADIENT({(x.apply(OpKind::Abs) > s.real("lambd")).choose(g, s.zero())}));
+            WEFT_GRADIENT({(x.apply(OpKind::Abs) > s.real("lambd")).choose(g, s.zero())})));
 
 // Comparisons and tests.
 const OpDef kEqual =

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "ir/base/checked.h"
+#include "ir/ops/relations.h"
 
 namespace weftc {
 
@@ -75,7 +76,7 @@ std::optional<std::vector<ResizeAxis>> resize_axes(const OpView& op) {
     const int64_t in = extent.bound;
     ResizeAxis a{(*axes)[i], in, 0, 1, 0, 1, !sizes.empty(), length_of(extent), 0};
     a.out = sizes.empty() ? whole_number(std::floor(static_cast<double>(in) * scales[i])) : sizes[i].high();
-    a.scale = sizes.empty() ? scales[i] : static_cast<double>(a.out) / static_cast<double>(in);
+    a.scale = sizes.empty() ? scales[i] : static_cast<double>(a.out) / static_cast<double>(std::max<int64_t>(in, 1));
     a.to = sizes.empty() ? a.out : sizes[i];
     if (sizes.empty() && extent.is_run_time()) {
       const std::optional<Length> to = resized_length(a.from, a.scale);
@@ -86,7 +87,7 @@ std::optional<std::vector<ResizeAxis>> resize_axes(const OpView& op) {
       a.to = *to;
     }
     if (a.has_size && a.from == a.to) a.scale = 1, a.out = in;
-    if (in < 1 || !(a.scale > 0) || a.out < 1)
+    if (!(a.scale > 0 || (a.has_size && a.out == 0)) || a.out < 0 || (in < 1 && a.out > 0))
       return op.fail("resize-extent", "axis {} of extent {} cannot become {}", a.axis, in, a.out), std::nullopt;
     if (roi.size() == 2 * count) {
       a.roi_start = roi[i];
@@ -212,6 +213,18 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
   return build.op(OpKind::Where, {build.constant(outside), build.scalar(sum, real_of(op, "extrapolation_value")), sum});
 }
 
+/// An axis of a size of its own has an element to read wherever it shall have some. Type inference replaces the op,
+/// hence it is noted here.
+void demand_elements(Module& module, const Op& resize, const std::vector<ResizeAxis>& axes) {
+  for (const ResizeAxis& a : axes) {
+    if (resize.origins.empty() || !a.has_size || a.from.is_constant() || exact_quotient(a.to, a.from)) continue;
+    LengthRelation relation = at_most(minimum(1, a.to), a.from);
+    const Origin& node = module.origins[resize.origins[0].index];
+    relation.what = format("node '{}' ({})", node.name, node.op_type);
+    if (!std::ranges::count(module.relations, relation)) module.relations.push_back(std::move(relation));
+  }
+}
+
 /// Axis by axis, because the kernels are separable; axes that do not change are skipped. Integers are
 /// interpolated as f32.
 std::vector<ValueId> decompose_resize(Builder& build, const OpView& op) {
@@ -220,6 +233,11 @@ std::vector<ValueId> decompose_resize(Builder& build, const OpView& op) {
   const DType dtype = op.type(0).dtype;
   ValueId x = build.cast(resize.inputs[0], is_float(dtype) ? dtype : DType::F32);
   const Shape shape = op.result_type(0).shape;
+  if (element_count(bounds(shape)) == 0) {
+    const ValueId none = build.constant(Tensor(dtype, bounds(shape)));
+    return {build.with_lengths(none, shape)};
+  }
+  demand_elements(build.module(), resize, axes);
   for (const ResizeAxis& a : axes) {
     if (a.is_unchanged()) continue;
     x = a.is_run_time() ? resize_length(build, resize, {build, x}, a, shape[a.axis]).value()

@@ -106,7 +106,6 @@ void eval_unique(EvalContext& context) {
 
 bool infer_unique(const OpView& op, std::vector<TensorType>& results) {
   if (op.op().has("axis") && !op.axis("axis", op.type(0).ndim())) return false;
-  if (op.type(0).dtype == DType::Bool) return op.fail("unique-dtype", "elements of type bool have no order");
   const std::optional<size_t> axis = compared_axis(op.op(), op.type(0).ndim());
   const Extent all = axis ? op.type(0).shape[*axis] : op.extent(element_length(op.type(0).shape));
   const std::optional<Tensor> known = op.known(0);
@@ -205,13 +204,13 @@ Groups groups_of(Builder& build, const Order& order, bool is_sorted) {
 }
 
 /// The slices along an axis as rows [n, m].
-ValueId rows_of(Builder& build, const OpView& op, size_t axis) {
+ValueId rows_of(Builder& build, const OpView& op, ValueId x, size_t axis) {
   Shape others = op.type(0).shape;
   const Extent rows = others[axis];
   others.erase(others.begin() + static_cast<long>(axis));
   std::vector<int64_t> perm = range_of(0, op.type(0).ndim());
   std::rotate(perm.begin(), perm.begin() + static_cast<long>(axis), perm.begin() + static_cast<long>(axis) + 1);
-  return build.reshape_to(build.transpose(op.op().inputs[0], perm), {rows, joined(op, others, 0, others.size())});
+  return build.reshape_to(build.transpose(x, perm), {rows, joined(op, others, 0, others.size())});
 }
 
 std::vector<ValueId> decompose_unique(Builder& build, const OpView& op) {
@@ -224,16 +223,20 @@ std::vector<ValueId> decompose_unique(Builder& build, const OpView& op) {
     op.fail("unique-bound-unsupported", "--dim cannot bound how many elements are different");
     return {};
   }
-  const ValueId x = axis ? op.op().inputs[0] : flattened(build, op.op().inputs[0]);
-  const Order order = axis ? order_of_rows(build, rows_of(build, op, *axis)) : order_of_elements(build, x);
+  // Bools are compared as numbers: false stands before true.
+  const bool is_bool = op.type(0).dtype == DType::Bool;
+  const ValueId given = is_bool ? build.cast(op.op().inputs[0], DType::U8) : op.op().inputs[0];
+  const ValueId x = axis ? given : flattened(build, given);
+  const Order order = axis ? order_of_rows(build, rows_of(build, op, x, *axis)) : order_of_elements(build, x);
   const Groups groups = groups_of(build, order, int_of(op.op(), "sorted") != 0);
   const Shape shape = build.type(order.from.value()).shape;
   const Extent count = build.type(groups.first).shape[0];
   const ValueId ones = build.with_lengths(
       build.op(OpKind::Expand, {groups.inverse.scalar(1).value()}, {{"shape", bounds(shape)}}), shape);
   const Term counts = scattered(build, shape_of({shape[0].bound}), groups.inverse, {build, ones}, "add");
-  const ValueId values = pick(build, {build, x}, {build, groups.first}, static_cast<int64_t>(axis.value_or(0))).value();
-  return {values, groups.first, groups.inverse.value(), shortened(build, counts.value(), 0, count)};
+  const Term values = pick(build, {build, x}, {build, groups.first}, static_cast<int64_t>(axis.value_or(0)));
+  return {values.cast(op.type(0).dtype).value(), groups.first, groups.inverse.value(),
+          shortened(build, counts.value(), 0, count)};
 }
 
 }  // namespace

@@ -9,11 +9,11 @@ import harness
 FOLDER = harness.scratch("relations")
 MODEL = FOLDER / "related.onnxtxt"
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
-g (bool use, bool also, bool more, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h, float[r,3] z)
+g (bool use, bool also, bool more, float[a,4] x, float[b,4] y, float[3,c] p, float[2,d] q, int64[e,2] i, float[past,4] old, float[total,1] mask, float[8] f, float[g] h, float[r,3] z, float[1,1,v,2] image, float[1,s,1] signal)
   => (float[a,4] scaled, float[5,c] joined, float[3,2] product, float[e,2] picked, float[rows,4] masked, float[found] counted,
-      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen, float[a,4] nested, float[edges,4] edge, int64[2,2] head, int64[rest,2] tail, float[fours,12] four)
+      float[k,4] most, int64[k,4] at, float[4] third, float[past,2] placed, float[g] dropped, float[a,4] chosen, float[a,4] nested, float[edges,4] edge, int64[2,2] head, int64[rest,2] tail, float[fours,12] four, float[1,1,3,2] big, float[1,frames,2,2] spectrum)
   <float[6,2] w = random(1, 0.5), int64[1] zero = {0}, int64[1] k = {2}, int64 two = {2}, float[3,2] table = random(2, 0.5), int64 first = {0},
-   int64 one = {1}, int64[4] crop = {-1, 0, 2, 0}, int64[1] two_rows = {2}, int64[2] dozens = {-1, 12}> {
+   int64 one = {1}, int64[4] crop = {-1, 0, 2, 0}, int64[1] two_rows = {2}, int64[2] dozens = {-1, 12}, int64[4] size = {1, 1, 3, 2}, int64 three = {3}> {
   [scale] scaled = Mul(x, y)
   [join] joined = Concat<axis = 0>(p, q)
   [down] product = MatMul(p, w)
@@ -37,6 +37,8 @@ g (bool use, bool also, bool more, float[a,4] x, float[b,4] y, float[3,c] p, flo
   parts = Concat<axis = 0>(two_rows, others)
   [fours] four = Reshape(z, dozens)
   [part] head, tail = Split<axis = 0>(i, parts)
+  [grow] big = Resize<mode = "linear">(image, , , size)
+  [frame] spectrum = STFT(signal, one, , three)
   chosen = If(use) <then_branch = both () => (float[a,4] sum) { [both] sum = Add(x, old) },
                     else_branch = one () => (float[a,4] same) { same = Neg(x) }>
   nested = If(also) <then_branch = outer () => (float[a,4] result) {
@@ -46,8 +48,8 @@ g (bool use, bool also, bool more, float[a,4] x, float[b,4] y, float[3,c] p, flo
     }, else_branch = other () => (float[a,4] same3) { same3 = Exp(x) }>
 }
 """
-BOUNDS = {"a": 4, "b": 6, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8, "r": 8}
-FITTING = {"a": 3, "b": 3, "c": 6, "d": 6, "e": 3, "past": 2, "total": 5, "g": 5, "r": 4}
+BOUNDS = {"a": 4, "b": 6, "c": 6, "d": 6, "e": 4, "past": 4, "total": 8, "g": 8, "r": 8, "v": 4, "s": 6}
+FITTING = {"a": 3, "b": 3, "c": 6, "d": 6, "e": 3, "past": 2, "total": 5, "g": 5, "r": 4, "v": 2, "s": 3}
 WRONG = [
     ({"b": 4}, "node 'scale' (Mul): a is 3, but must be b, which is 4"),
     ({"d": 5}, "node 'join' (Concat): c is 6, but must be d, which is 5"),
@@ -61,14 +63,16 @@ WRONG = [
     ({"past": 1, "total": 4}, "node 'crop' (Pad): past is 1, but must be at least 2"),
     ({"e": 1}, "node 'part' (Split): e is 1, but must be at least 2"),
     ({"r": 6}, "node 'fours' (Reshape): r % 4 is 2, but must be 0"),
+    ({"v": 0}, "node 'grow' (Resize): v is 0, but must be at least 1"),
+    ({"s": 2}, "node 'frame' (STFT): s is 2, but must be at least 3"),
     ({"g": 4}, "node 'count' (Mul): places is 5, but must be g, which is 4"),
 ]
 
 
 def arrays(lengths, use=False, also=False, more=False):
-    a, b, c, d, e, past, total, g, r = (lengths[name] for name in BOUNDS)
+    a, b, c, d, e, past, total, g, r, v, s = (lengths[name] for name in BOUNDS)
     shapes = {"x": (a, 4), "y": (b, 4), "p": (3, c), "q": (2, d), "old": (past, 4), "mask": (total, 1), "h": (g,),
-              "z": (r, 3)}
+              "z": (r, 3), "image": (1, 1, v, 2), "signal": (1, s, 1)}
     made = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in shapes.items()}
     return made | {"use": np.bool_(use), "also": np.bool_(also), "more": np.bool_(more), "i": np.full((e, 2), 3), "f": np.float32([1, 0, 1, 1, 0, 1, 1, 0])}
 

@@ -15,7 +15,44 @@ namespace {
 /// What there is to say of an operator, all of it read off its record.
 struct OpRow {
   std::string domain, name, since, how, types, targets, sharding;
+  const OpDef* def = nullptr;
 };
+
+const char* type_name(AttrType type) {
+  static constexpr const char* kNames[] = {"int", "float", "string", "ints", "floats", "strings", "tensor", "type"};
+  return kNames[static_cast<int>(type)];
+}
+
+/// The default of an int, a float or a string; null where there is none.
+std::string default_json(const AttrSpec& spec) {
+  if (!spec.otherwise) return "null";
+  if (const int64_t* integer = std::get_if<int64_t>(&*spec.otherwise)) return std::to_string(*integer);
+  if (const double* real = std::get_if<double>(&*spec.otherwise)) return shortest(*real);
+  if (const std::string* text = std::get_if<std::string>(&*spec.otherwise)) return json_string(*text);
+  return "null";
+}
+
+/// Attributes of ONNX nodes: type, default, whether they are required, and the values of those that have only a few.
+std::string attributes_json(const OpDef& def) {
+  std::vector<std::pair<std::string, std::string>> attributes;
+  for (const AttrSpec& spec : def.attrs) {
+    if (spec.is_own) continue;
+    std::vector<std::pair<std::string, std::string>> fields = {{"type", json_string(type_name(spec.type))},
+                                                               {"default", default_json(spec)},
+                                                               {"required", spec.required ? "true" : "false"}};
+    if (spec.choices) fields.push_back({"choices", json_strings(split(spec.choices, ' '))});
+    attributes.push_back({spec.name, json_object(fields)});
+  }
+  return json_object(attributes);
+}
+
+/// How many operands there are at least and at most (-1: any number), and which of the first may be left out.
+std::string inputs_json(const Arity& inputs) {
+  std::vector<std::string> optional;
+  for (const int input : inputs.optional) optional.push_back(std::to_string(input));
+  return json_object(
+      {{"min", std::to_string(inputs.min)}, {"max", std::to_string(inputs.max)}, {"optional", json_list(optional)}});
+}
 
 /// What the compiler does with an op, in a word for each way.
 std::string how_lowered(const OpDef& def) {
@@ -70,7 +107,8 @@ std::vector<OpRow> op_rows() {
                                      how_lowered(*def),
                                      types_of(*def),
                                      targets_of(*def),
-                                     sharding_of(*def)};
+                                     sharding_of(*def),
+                                     def};
     }
   }
   std::vector<OpRow> rows;
@@ -107,7 +145,9 @@ int run_ops(const Options& options) {
                                  {"lowering", json_string(row.how)},
                                  {"types", json_string(row.types)},
                                  {"targets", json_string(row.targets)},
-                                 {"sharding", json_string(row.sharding)}}));
+                                 {"sharding", json_string(row.sharding)},
+                                 {"attributes", attributes_json(*row.def)},
+                                 {"inputs", inputs_json(row.def->inputs)}}));
     cells.push_back({row.domain == "ai.onnx" ? row.name : row.domain + "." + row.name, row.since, row.how, row.types,
                      row.targets, row.sharding});
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "frontend/sort_nodes.h"
+#include "ir/base/contains.h"
 
 namespace weftc {
 
@@ -234,7 +235,7 @@ bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc
   // Of a list of any length none is.
   const bool is_list = def.inputs.max < 0;
   for (int i = 0; i < (is_list ? given : def.inputs.min); ++i) {
-    if (inputs[i] || may_be_absent(node, i)) continue;
+    if (inputs[i] || may_be_absent(node, i) || contains(def.inputs.optional, i)) continue;
     state_.diags.error("operand-missing", loc, "operand {} of {} is left out, but it is not optional", i,
                        full_op_name(node));
     return false;

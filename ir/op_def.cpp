@@ -110,6 +110,19 @@ static bool refuse_strings(const OpView& op) {
   return op.fail("strings-unsupported", "{} of strings is not supported", op_def(op.op()).name);
 }
 
+/// True if the attribute is absent or one of those that its record lists; else reports.
+static bool is_choice(const OpView& op, const AttrSpec& spec) {
+  const AttrValue* value = spec.choices ? op.op().find(spec.name) : nullptr;
+  if (!value) return true;
+  const std::string given = spec.type == AttrType::Int              ? std::to_string(std::get<int64_t>(*value))
+                            : std::get<std::string>(*value).empty() ? "''"
+                                                                    : std::get<std::string>(*value);
+  const std::vector<std::string> choices = split(spec.choices, ' ');
+  if (std::find(choices.begin(), choices.end(), given) != choices.end()) return true;
+  return op.fail("attribute-choice", "'{}' is '{}', expected one of {}", spec.name, printable(given),
+                 join(choices, ", "));
+}
+
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes) {
   std::vector<TensorType> results;
   const OpView view(module, graph, graph.op(id), diags, shapes);
@@ -118,6 +131,8 @@ bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const S
     return view.fail("small-type-unsupported", "{} on an element type of at most 8 bits, such as {}, is not supported",
                      def.name, dtype_name(view.type(0).dtype));
   if (!def.takes_strings && has_strings(view, {})) return refuse_strings(view);
+  for (const AttrSpec& spec : def.attrs)
+    if (!is_choice(view, spec)) return false;
   if (!def.infer(view, results)) return false;
   if (!def.takes_strings && has_strings(view, results)) return refuse_strings(view);
   for (const TensorType& result : results)

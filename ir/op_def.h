@@ -46,6 +46,9 @@ struct AttrSpec {
   std::optional<AttrValue> otherwise = {};  // the default; none: optional without one, unless `required`
   bool required = false;
   bool is_own = false;  // the importer or the record writes it: no attribute of an ONNX node
+  /// Of a text or an integer: the values that it may have, with spaces between; null: any. Two
+  /// quotes stand for an empty text.
+  const char* choices = nullptr;
 };
 
 /// An operand that a lowering needs at compile time: once it is a constant, infer-types moves it into the attribute.
@@ -62,6 +65,8 @@ struct ConstantOperand {
 struct Arity {
   int min = 1;
   int max = 1;  // -1: any number
+  /// Operands among the first `min` that may be left out, since others follow.
+  std::vector<int> optional = {};
 };
 
 /// One op as its record's functions see it. Operand numbers of absent optional operands answer has() == false.

@@ -16,6 +16,16 @@ std::optional<DType> onnx_dtype(int64_t number);
 /// Replaces attribute `attr`, an ONNX type number, by our dtype's; reports types that we do not have.
 bool import_dtype(Graph& graph, OpId op, const char* attr, const OpView& view);
 
+/// An attribute that is one of a few texts, or of a few integers: `choices`, with spaces between. It is required if it
+/// has no default.
+inline AttrSpec choice(const char* name, std::optional<AttrValue> otherwise, const char* choices) {
+  const bool is_int = otherwise && std::holds_alternative<int64_t>(*otherwise);
+  const bool required = !otherwise;
+  return {name, is_int ? AttrType::Int : AttrType::Text, std::move(otherwise), required, false, choices};
+}
+/// An attribute that is 0 or 1.
+inline AttrSpec flag(const char* name, int64_t otherwise) { return choice(name, otherwise, "0 1"); }
+
 /// True if all present operands from `first` to `end` have one dtype; else reports.
 bool same_dtypes(const OpView& op, int first = 0, int end = INT_MAX);
 /// True if operand `input` has a floating type; else reports.

@@ -109,7 +109,8 @@ Element Elements::named(ValueId value, Element element) {
   const std::string local = scopes.names.unique(last_component(body_.value(value).name));
   // Quantized numbers stay as wide as those that they were made of, in vectors of as many elements.
   const DType dtype = body_.type(value).dtype;
-  const bool is_quantized = body_.producer_op(value).kind == OpKind::Saturate && !is_small_int(dtype);
+  const bool is_quantized =
+      body_.producer_op(value).kind == OpKind::Saturate && dtype_bytes(dtype) <= 2 && !is_small_int(dtype);
   element.scope->put(Let{is_quantized ? "int32_t" : compute_type(dtype), local, element.expr});
   return {name(local), element.scope};
 }

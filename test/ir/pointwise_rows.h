@@ -65,6 +65,7 @@ inline std::vector<PointwiseRow> arithmetic_rows() {
     {OpKind::Mod, {}, {real({2, 3, -kInfinity, 0, kNaN}), real({kInfinity, -kInfinity, 1, 0, 1})}, real({2, -kInfinity, kNaN, kNaN, kNaN})},
     {OpKind::Pow, {}, {real({2, 9, 4}), real({10, 0.5, -1})}, real({1024, 3, 0.25})},
     {OpKind::Pow, {}, {whole({2, -3}), whole({10, 3})}, whole({1024, -27})},
+    {OpKind::Pow, {}, {whole({9, 10, -10}), real({0.5, 30, 31})}, whole({3, INT64_MAX, INT64_MIN})},
     {OpKind::Neg, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({2.0, 0.5, -0.0, -0.5, -3.0})},
     {OpKind::Abs, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({2.0, 0.5, 0.0, 0.5, 3.0})},
     {OpKind::Sign, {}, {real({-2, -0.5, 0, 0.5, 3})}, real({-1.0, -1.0, 0.0, 1.0, 1.0})},
@@ -84,6 +85,9 @@ inline std::vector<PointwiseRow> arithmetic_rows() {
     {OpKind::RoundedCast, {{"direction", int64_t{1}}, {"to", dtype_attr(DType::F8E8M0)}}, {real({1, 3, 1e-45})}, reals({3}, {1, 2, 0x1p-127}, DType::F8E8M0)},
     {OpKind::RoundedCast, {{"direction", int64_t{2}}, {"saturate", int64_t{0}}, {"to", dtype_attr(DType::F8E8M0)}}, {real({2.9, 3, 0})}, reals({3}, {2, 4, kNaN}, DType::F8E8M0)},
     {OpKind::Saturate, {{"to", dtype_attr(DType::U8)}}, {real({-3, 254, 300, kNaN})}, whole({0, 254, 255, 0}, DType::U8)},
+    {OpKind::Saturate, {{"to", dtype_attr(DType::I32)}}, {real({-3e9, -1.5, 3e9, kNaN})}, whole({INT32_MIN, -1, INT32_MAX, INT32_MIN}, DType::I32)},
+    {OpKind::Saturate, {{"to", dtype_attr(DType::U32)}}, {real({-1, 1.5, 3e9, 5e9})}, whole({0, 1, 3000000000, 4294967295}, DType::U32)},
+    {OpKind::Saturate, {{"to", dtype_attr(DType::I64)}}, {real({-1e19, -1.5, 1e19})}, whole({INT64_MIN, -1, INT64_MAX})},
     {OpKind::Saturate, {{"to", dtype_attr(DType::I4)}}, {real({-9, -8, 7, 8})}, whole({-8, -8, 7, 7}, DType::I4)},
   };
 }

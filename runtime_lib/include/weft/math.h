@@ -380,11 +380,35 @@ WEFT_HD constexpr T int_pow(T base, E exponent) {
   return T(result);
 }
 
+/// A float towards zero and into the range of an integer; NaN becomes the smallest one. Integers of one or two bytes
+/// are given in 32 bits, as wide as the float.
+template <class To, class From>
+WEFT_HD auto saturate(From x) {
+  if constexpr (std::is_integral_v<To> && sizeof(To) > 2) {
+    constexpr To kLowest = std::numeric_limits<To>::min(), kHighest = std::numeric_limits<To>::max();
+    if (!(x > From(kLowest))) return kLowest;
+    return x < From(kHighest) ? To(x) : kHighest;
+  } else {
+    From low, high;
+    if constexpr (is_small_int<To>)
+      low = To::kLowest, high = To::kHighest;
+    else
+      low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
+    const From limit = detail::unfolded(low), above = x > limit ? x : limit;
+    using Result = std::conditional_t<is_small_int<To>, To, int32_t>;
+    return Result(int32_t(detail::at_most(above, high)));
+  }
+}
+
 /// ONNX Pow of an integer base: exact and wrapping for integer exponents, negative ones truncate.
 template <class T, class U>
 WEFT_HD constexpr T power(T base, U exponent) {
   if constexpr (std::is_floating_point_v<T> || std::is_floating_point_v<U>) {
-    return T(std::pow(double(base), double(exponent)));
+    const double result = std::pow(double(base), double(exponent));
+    if constexpr (std::is_integral_v<T>)
+      return T(saturate<T>(result));
+    else
+      return T(result);
   } else {
     if (exponent < 0) return base == T(1) ? T(1) : base == T(-1) ? (exponent % 2 ? base : T(1)) : T(0);
     uint64_t result = 1, factor = uint64_t(base);
@@ -427,20 +451,6 @@ WEFT_HD To cast(From x) {
 template <class To, bool kSaturates, int kDirection, class From>
 WEFT_HD To rounded_cast(From x) {
   return To::rounded(cast<float>(x), kSaturates, kDirection);
-}
-
-/// Quantizing: a float without a fraction, taken into the range of an integer of at most 16 bits. NaN becomes the
-/// smallest one. Integers of whole bytes are given in 32 bits, as wide as the float.
-template <class To>
-WEFT_HD auto saturate(float x) {
-  float low, high;
-  if constexpr (is_small_int<To>)
-    low = To::kLowest, high = To::kHighest;
-  else
-    low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
-  const float limit = detail::unfolded(low), above = x > limit ? x : limit;
-  using Result = std::conditional_t<is_small_int<To>, To, int32_t>;
-  return Result(int32_t(detail::at_most(above, high)));
 }
 
 /// ONNX BitShift: bits that are shifted out are lost, all of them by a negative number too. To the right copies of the

@@ -3,7 +3,11 @@
 // packer resolves them).
 //
 //   Gemm(A, B, C, transB)  ->  Add(Mul(MatMul(A, Transpose(B)), alpha), Mul(C, beta))     factors of 1 are left out
-#include "ir/ops/composite.h"
+//
+// A product of integers is one of integers. By factors that are none it is scaled in f64.
+#include <cmath>
+
+#include "ir/ops/formula.h"
 #include "ir/tied_extents.h"
 
 namespace weftc {
@@ -43,8 +47,23 @@ bool infer_gemm(const OpView& op, std::vector<TensorType>& results) {
 }
 
 /// x * factor, or x.
-ValueId scaled(Builder& build, ValueId x, double factor) {
-  return factor == 1 ? x : with_scalar(build, OpKind::Mul, x, factor);
+Term scaled(Term x, double factor) { return factor == 1 ? x : x * factor; }
+
+/// Whether x times the factor is computed in the type of x.
+bool is_scaled_as(DType dtype, double factor) {
+  const double least = is_signed_int(dtype) ? INT32_MIN : 0;
+  return is_float(dtype) || (std::floor(factor) == factor && factor >= least && factor <= INT32_MAX);
+}
+
+/// alpha * product + beta * c, in the type of the product.
+ValueId scaled_sum(Term product, double alpha, std::optional<Term> c, double beta) {
+  const DType dtype = product.dtype();
+  if (beta == 0) c = {};
+  const bool is_plain = is_scaled_as(dtype, alpha) && (!c || is_scaled_as(dtype, beta));
+  if (!is_plain) product = product.cast(DType::F64), c = c ? std::optional(c->cast(DType::F64)) : c;
+  Term sum = scaled(product, alpha);
+  if (c) sum = sum + scaled(*c, beta);
+  return (is_plain ? sum : sum.saturate(dtype)).value();
 }
 
 /// The bias is an Add of its own, as L4 asks: a product with a sliced k is a partial sum, to which a bias must
@@ -52,12 +71,11 @@ ValueId scaled(Builder& build, ValueId x, double factor) {
 std::vector<ValueId> decompose_gemm(Builder& build, const OpView& op) {
   const Op& gemm = op.op();
   ValueId a = gemm.inputs[0], b = gemm.inputs[1];
-  const ValueId c = op.has(2) ? gemm.inputs[2] : ValueId{};
+  const std::optional<Term> c = op.has(2) ? std::optional(Term(build, gemm.inputs[2])) : std::nullopt;
   if (transposes(gemm, "transA")) a = build.transpose(a, {1, 0});
   if (transposes(gemm, "transB")) b = build.transpose(b, {1, 0});
-  const ValueId product = scaled(build, build.op(OpKind::MatMul, {a, b}), real_of(gemm, "alpha"));
-  const double beta = real_of(gemm, "beta");
-  return {c && beta != 0 ? add(build, product, scaled(build, c, beta)) : product};
+  const double alpha = real_of(gemm, "alpha"), beta = real_of(gemm, "beta");
+  return {scaled_sum({build, build.op(OpKind::MatMul, {a, b})}, alpha, c, beta)};
 }
 
 /// The shape of a transposed matrix, behind leading dims.
@@ -95,31 +113,29 @@ std::vector<ValueId> decompose_fused_matmul(Builder& build, const OpView& op) {
   ValueId a = matmul.inputs[0], b = matmul.inputs[1];
   if (transposes(matmul, "transA")) a = matrix_transpose(build, a);
   if (transposes(matmul, "transB")) b = matrix_transpose(build, b);
-  return {scaled(build, build.op(OpKind::MatMul, {a, b}), real_of(matmul, "alpha"))};
+  return {scaled_sum({build, build.op(OpKind::MatMul, {a, b})}, real_of(matmul, "alpha"), {}, 0)};
 }
 
 }  // namespace
 
-const OpDef kGemm{.kind = OpKind::Gemm,
-                  .name = "Gemm",
-                  .onnx = {"Gemm", 7},
-                  .attrs = {{"alpha", AttrType::Real, 1.0},
-                            {"beta", AttrType::Real, 1.0},
-                            {"transA", AttrType::Int, 0},
-                            {"transB", AttrType::Int, 0}},
-                  .inputs = {2, 3},
-                  .infer = infer_gemm,
-                  .relate = relate_gemm,
-                  .decompose = decompose_gemm};
+const OpDef kGemm{
+    .kind = OpKind::Gemm,
+    .name = "Gemm",
+    .onnx = {"Gemm", 7},
+    .attrs = {{"alpha", AttrType::Real, 1.0}, {"beta", AttrType::Real, 1.0}, flag("transA", 0), flag("transB", 0)},
+    .inputs = {2, 3},
+    .infer = infer_gemm,
+    .relate = relate_gemm,
+    .decompose = decompose_gemm};
 
 const OpDef kFusedMatMul{.kind = OpKind::FusedMatMul,
                          .name = "FusedMatMul",
                          .onnx = {"FusedMatMul", 1, "com.microsoft"},
                          .attrs = {{"alpha", AttrType::Real, 1.0},
-                                   {"transA", AttrType::Int, 0},
-                                   {"transB", AttrType::Int, 0},
-                                   {"transBatchA", AttrType::Int, 0},
-                                   {"transBatchB", AttrType::Int, 0}},
+                                   flag("transA", 0),
+                                   flag("transB", 0),
+                                   flag("transBatchA", 0),
+                                   flag("transBatchB", 0)},
                          .inputs = {2, 2},
                          .infer = infer_fused_matmul,
                          .decompose = decompose_fused_matmul};

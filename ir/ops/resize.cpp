@@ -25,7 +25,8 @@ struct Tap {
   double weight;
 };
 
-/// Operands of Upsample and of Resize-10 are x and scales; they count corners from 0 and round down.
+/// Operands of Upsample and of Resize-10 are x and scales; they count corners from 0. The nearest element is the one
+/// below where an axis grows, and the one above where it shrinks.
 bool import_resize(Graph& graph, OpId id, int opset, const OpView& view) {
   if (opset > 10) return true;
   if (view.inputs() > 2)
@@ -36,7 +37,7 @@ bool import_resize(Graph& graph, OpId id, int opset, const OpView& view) {
     graph.add_input(id, scales);
   }
   graph.edit(id).set("coordinate_transformation_mode", std::string("asymmetric"));
-  graph.edit(id).set("nearest_mode", std::string("floor"));
+  graph.edit(id).set("nearest_mode", std::string(kNearestByScale));
   if (view.op().has("mode") && view.op().text("mode") == "bilinear") graph.edit(id).set("mode", std::string("linear"));
   return true;
 }
@@ -106,9 +107,6 @@ std::optional<std::vector<ResizeAxis>> resize_axes(const OpView& op) {
 bool infer_resize(const OpView& op, std::vector<TensorType>& results) {
   if (!is_known(op, 1, "roi", "region") || !is_known(op, 2, "scales", "list of scales")) return false;
   if (!op.lengths_of("sizes", 3) && !is_known(op, 3, "sizes", "list of sizes")) return false;
-  const std::string& mode = text_of(op.op(), "mode");
-  if (mode != "nearest" && mode != "linear" && mode != "cubic")
-    return op.fail("resize-mode", "mode '{}' is unknown, expected nearest, linear or cubic", printable(mode));
   const std::optional<std::vector<ResizeAxis>> axes = resize_axes(op);
   if (!axes) return false;
   Shape shape = op.type(0).shape;
@@ -139,7 +137,7 @@ double source_position(const ResizeAxis& a, const std::string& mode, int64_t i) 
   return (x + 0.5) / a.scale - 0.5;  // half_pixel
 }
 
-/// `nearest_mode`: how a position between two elements is rounded.
+/// A position between two elements, rounded.
 int64_t nearest_index(double x, const std::string& mode) {
   if (mode == "floor") return static_cast<int64_t>(std::floor(x));
   if (mode == "ceil") return static_cast<int64_t>(std::ceil(x));
@@ -161,7 +159,7 @@ double kernel(double t, bool cubic, double a) {
 std::vector<Tap> taps_at(const Op& op, const ResizeAxis& a, double x) {
   const auto clamped = [&](int64_t i) { return std::clamp<int64_t>(i, 0, a.in - 1); };
   const std::string& mode = text_of(op, "mode");
-  if (mode == "nearest") return {{clamped(nearest_index(x, text_of(op, "nearest_mode"))), 1}};
+  if (mode == "nearest") return {{clamped(nearest_index(x, nearest_mode(op, a))), 1}};
   const bool cubic = mode == "cubic", antialias = int_of(op, "antialias"), inside_only = int_of(op, "exclude_outside");
   const double narrow = antialias ? std::min(a.scale, 1.0) : 1, reach = (cubic ? 2 : 1) / narrow;
   std::map<int64_t, double> weights;
@@ -196,7 +194,8 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
   ValueId sum;
   for (size_t t = 0; t < most; ++t) {
     std::vector<int64_t> indices;
-    Tensor weights(build.type(x).dtype, column);
+    const DType dtype = build.type(x).dtype;
+    Tensor weights(is_float(dtype) ? dtype : DType::F32, column);  // nearest integers are not weighed
     bool all_one = true;
     for (int64_t i = 0; i < a.out; ++i) {
       const bool used = t < taps[i].size();
@@ -210,7 +209,10 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
   }
   if (!any_outside) return sum;
   outside.dims = column;
-  return build.op(OpKind::Where, {build.constant(outside), build.scalar(sum, real_of(op, "extrapolation_value")), sum});
+  const Term value = Term(build, build.constant(Tensor::scalar(DType::F64, real_of(op, "extrapolation_value"))));
+  const DType dtype = build.type(sum).dtype;
+  const Term filled = is_integer(dtype) ? value.saturate(dtype) : value.cast(dtype);
+  return build.op(OpKind::Where, {build.constant(outside), filled.value(), sum});
 }
 
 /// An axis of a size of its own has an element to read wherever it shall have some. Type inference replaces the op,
@@ -225,13 +227,25 @@ void demand_elements(Module& module, const Op& resize, const std::vector<ResizeA
   }
 }
 
-/// Axis by axis, because the kernels are separable; axes that do not change are skipped. Integers are
-/// interpolated as f32.
+/// The type that elements are interpolated in: of integers a float that holds them. Nearest ones stay as they are.
+DType computed_dtype(const Op& resize, DType dtype) {
+  if (is_float(dtype) || text_of(resize, "mode") == "nearest") return dtype;
+  return dtype_bytes(dtype) > 2 ? DType::F64 : DType::F32;
+}
+
+/// Floats as integers. They saturate, because a cubic leaves the range of its elements. As in ONNX Runtime they are cut
+/// off after plain linear interpolation, and else rounded.
+ValueId as_integers(const Op& resize, Term x, DType dtype) {
+  const bool is_cut = text_of(resize, "mode") == "linear" && !int_of(resize, "antialias");
+  return (is_cut ? x : x.apply(OpKind::Round)).saturate(dtype).value();
+}
+
+/// Axis by axis, because the kernels are separable; axes that do not change are skipped.
 std::vector<ValueId> decompose_resize(Builder& build, const OpView& op) {
   const std::vector<ResizeAxis> axes = *resize_axes(op);
   const Op& resize = op.op();
   const DType dtype = op.type(0).dtype;
-  ValueId x = build.cast(resize.inputs[0], is_float(dtype) ? dtype : DType::F32);
+  ValueId x = build.cast(resize.inputs[0], computed_dtype(resize, dtype));
   const Shape shape = op.result_type(0).shape;
   if (element_count(bounds(shape)) == 0) {
     const ValueId none = build.constant(Tensor(dtype, bounds(shape)));
@@ -243,25 +257,34 @@ std::vector<ValueId> decompose_resize(Builder& build, const OpView& op) {
     x = a.is_run_time() ? resize_length(build, resize, {build, x}, a, shape[a.axis]).value()
                         : resize_one(build, resize, x, a);
   }
-  return {build.cast(x, dtype)};
+  const bool is_interpolated = build.type(x).dtype != dtype && is_integer(dtype);
+  return {is_interpolated ? as_integers(resize, {build, x}, dtype) : build.cast(x, dtype)};
 }
 
 }  // namespace
+
+std::string nearest_mode(const Op& op, const ResizeAxis& axis) {
+  const std::string& mode = text_of(op, "nearest_mode");
+  if (mode != kNearestByScale) return mode;
+  return axis.scale < 1 ? "ceil" : "floor";
+}
 
 const OpDef kResize{
     .kind = OpKind::Resize,
     .name = "Resize",
     .onnx = {"Resize", 7},  // Resize is there from 10 on; before, the same record reads Upsample
     .aliases = {{"Upsample", 7}},
-    .attrs = {{"antialias", AttrType::Int, 0},
+    .attrs = {flag("antialias", 0),
               {"axes", AttrType::Ints},
-              {"coordinate_transformation_mode", AttrType::Text, "half_pixel"},
+              choice("coordinate_transformation_mode", "half_pixel",
+                     "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric tf_crop_and_resize "
+                     "tf_half_pixel_for_nn"),
               {"cubic_coeff_a", AttrType::Real, -0.75},
-              {"exclude_outside", AttrType::Int, 0},
+              flag("exclude_outside", 0),
               {"extrapolation_value", AttrType::Real, 0.0},
-              {"keep_aspect_ratio_policy", AttrType::Text, "stretch"},
-              {"mode", AttrType::Text, "nearest"},
-              {"nearest_mode", AttrType::Text, "round_prefer_floor"},
+              choice("keep_aspect_ratio_policy", "stretch", "stretch not_larger not_smaller"),
+              choice("mode", "nearest", "nearest linear cubic"),
+              choice("nearest_mode", "round_prefer_floor", "round_prefer_floor round_prefer_ceil floor ceil by_scale"),
               {"roi", AttrType::Reals},
               {"scales", AttrType::Reals},
               {"sizes", AttrType::Ints}},

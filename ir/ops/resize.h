@@ -17,6 +17,11 @@ struct ResizeAxis {
   bool is_unchanged() const { return from == to && scale == 1 && roi_start == 0 && roi_end == 1; }
 };
 
+/// `nearest_mode` of before opset 11, which has no such attribute: it depends on the scale.
+constexpr const char* kNearestByScale = "by_scale";
+/// How a position between two elements is rounded along the axis.
+std::string nearest_mode(const Op& op, const ResizeAxis& axis);
+
 /// The number of elements that `scale` makes of so many; nothing where that is no polynomial.
 std::optional<Length> resized_length(const Length& from, double scale);
 /// True if the op's attributes allow to resize an axis of run-time length; else reports.

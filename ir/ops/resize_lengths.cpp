@@ -52,7 +52,7 @@ Term source_positions(const AxisLengths& axis, const std::string& mode, Term i) 
   return center - 0.5;
 }
 
-/// `nearest_mode`: how a position between two elements is rounded.
+/// A position between two elements, rounded.
 Term nearest_position(Term x, const std::string& mode) {
   if (mode == "floor") return x.floor();
   if (mode == "ceil") return x.apply(OpKind::Ceil);
@@ -81,7 +81,7 @@ Term resize_length(Builder& build, const Op& op, Term x, const ResizeAxis& axis,
     const Term inside = position.apply(OpKind::Max, 0).apply(OpKind::Min, lengths.in - 1).cast(DType::I64);
     return pick(build, x, inside, axis.axis);
   };
-  if (text_of(op, "mode") == "nearest") return element(nearest_position(at, text_of(op, "nearest_mode")));
+  if (text_of(op, "mode") == "nearest") return element(nearest_position(at, nearest_mode(op, axis)));
   const Term before = at.floor();
   Shape column(x.dims().size() - static_cast<size_t>(axis.axis), Extent{1});
   column[0] = extent;

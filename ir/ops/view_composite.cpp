@@ -345,19 +345,21 @@ static std::vector<ValueId> decompose_depth_to_space(Builder& build, const OpVie
   return {build.reshape_to(build.transpose(build.reshape_to(op.op().inputs[0], blocks), perm), result)};
 }
 
-/// The inverse of DepthToSpace in mode DCR.
+/// The inverse of DepthToSpace in the same mode.
 static std::vector<ValueId> decompose_space_to_depth(Builder& build, const OpView& op) {
   const Shape x = op.type(0).shape, result = op.result_type(0).shape;
   const Extent block{int_of(op.op(), "blocksize")};
   const ValueId blocks = build.reshape_to(op.op().inputs[0], {x[0], x[1], result[2], block, result[3], block});
-  return {build.reshape_to(build.transpose(blocks, {0, 3, 5, 1, 2, 4}), result)};
+  const bool column_first = text_of(op.op(), "mode") == "CRD";
+  const std::vector<int64_t> perm = column_first ? Dims{0, 1, 3, 5, 2, 4} : Dims{0, 3, 5, 1, 2, 4};
+  return {build.reshape_to(build.transpose(blocks, perm), result)};
 }
 
 const OpDef kDepthToSpace{
     .kind = OpKind::DepthToSpace,
     .name = "DepthToSpace",
     .onnx = {"DepthToSpace"},
-    .attrs = {{"blocksize", AttrType::Int, {}, true}, {"mode", AttrType::Text, "DCR"}},
+    .attrs = {{"blocksize", AttrType::Int, {}, true}, choice("mode", "DCR", "DCR CRD")},
     .infer = [](const OpView& op, std::vector<TensorType>& results) { return infer_blocks(op, false, results); },
     .decompose = decompose_depth_to_space};
 
@@ -365,7 +367,7 @@ const OpDef kSpaceToDepth{
     .kind = OpKind::SpaceToDepth,
     .name = "SpaceToDepth",
     .onnx = {"SpaceToDepth"},
-    .attrs = {{"blocksize", AttrType::Int, {}, true}, {"mode", AttrType::Text, "DCR"}},
+    .attrs = {{"blocksize", AttrType::Int, {}, true}, choice("mode", "DCR", "DCR CRD")},
     .infer = [](const OpView& op, std::vector<TensorType>& results) { return infer_blocks(op, true, results); },
     .decompose = decompose_space_to_depth};
 

@@ -1,8 +1,10 @@
 // Reductions that are made of plain ones: means, norms, logarithms of sums, and the variadic Sum and Mean.
 //
-//   ReduceMean(x)       ->  ReduceSum(x) * (1 / count)       a factor known now: partial sums over ranks stay legal
-//   (L6) ReduceL2(x)         ->  Sqrt(ReduceSum(x * x)) ReduceLogSumExp(x)  ->  Log(ReduceSum(Exp(x - m))) + m,  m =
-//   ReduceMax(x): no exponential overflows
+//   ReduceMean(x)       ->  ReduceSum(x) * (1 / count)       a factor known now: partial sums stay legal (L6)
+//   ReduceL2(x)         ->  Sqrt(ReduceSum(x * x))
+//   ReduceLogSumExp(x)  ->  Log(ReduceSum(Exp(x - m))) + m   m = ReduceMax(x): no exponential overflows
+//
+// Logarithms and roots of integers are computed in f64 and saturate.
 #include "ir/ops/composite.h"
 #include "ir/ops/reduction.h"
 
@@ -25,7 +27,8 @@ ValueId log_sum_exp(Builder& build, ValueId x, const std::vector<int64_t>& axes)
   const ValueId largest = build.reduce(OpKind::ReduceMax, x, axes, true);
   const ValueId powers = build.op(OpKind::Exp, {build.op(OpKind::Sub, {x, largest})});
   const ValueId sum = build.reduce(OpKind::ReduceSum, powers, axes, true);
-  return build.op(OpKind::Add, {build.op(OpKind::Log, {sum}), largest});
+  const ValueId result = build.op(OpKind::Add, {build.op(OpKind::Log, {sum}), largest});
+  return build.op(OpKind::Where, {build.op(OpKind::IsInf, {largest}), largest, result});
 }
 
 namespace {
@@ -47,9 +50,12 @@ struct Reduction {
   ValueId sum(Builder& build, ValueId of) const { return build.reduce(OpKind::ReduceSum, of, axes, keepdims); }
 };
 
+/// The sum of 32-bit integers may need more bits than their mean.
 std::vector<ValueId> decompose_mean(Builder& build, const OpView& op) {
   const Reduction r(op);
-  return {mean(build, r.x, r.axes, r.keepdims)};
+  const DType dtype = op.type(0).dtype;
+  if (dtype != DType::I32 && dtype != DType::U32) return {mean(build, r.x, r.axes, r.keepdims)};
+  return {build.cast(mean(build, build.cast(r.x, DType::I64), r.axes, r.keepdims), dtype)};
 }
 
 std::vector<ValueId> decompose_l1(Builder& build, const OpView& op) {
@@ -62,13 +68,20 @@ std::vector<ValueId> decompose_sum_square(Builder& build, const OpView& op) {
   return {r.sum(build, build.op(OpKind::Mul, {r.x, r.x}))};
 }
 
-/// Integers are summed as such and go through double for the root.
+/// The operand as floats: integers as f64, in which their sums and squares do not wrap.
+ValueId as_floats(Builder& build, ValueId x) { return is_float(build.type(x).dtype) ? x : build.cast(x, DType::F64); }
+
+/// Floats as the type of the operand.
+ValueId as_operand(Builder& build, const OpView& op, ValueId x) {
+  const DType dtype = op.type(0).dtype;
+  return is_float(dtype) ? x : Term(build, x).saturate(dtype).value();
+}
+
 std::vector<ValueId> decompose_l2(Builder& build, const OpView& op) {
   const Reduction r(op);
-  const DType dtype = op.type(0).dtype;
-  ValueId sum = r.sum(build, build.op(OpKind::Mul, {r.x, r.x}));
-  if (!is_float(dtype)) sum = build.cast(sum, DType::F64);
-  return {build.cast(build.op(OpKind::Sqrt, {sum}), dtype)};
+  const ValueId x = as_floats(build, r.x);
+  const ValueId sum = r.sum(build, build.op(OpKind::Mul, {x, x}));
+  return {as_operand(build, op, build.op(OpKind::Sqrt, {sum}))};
 }
 
 /// x / y, and 0 where all of x is 0.
@@ -79,20 +92,20 @@ Derivatives gradient_of_l2(const BackwardStep& s) {
 
 std::vector<ValueId> decompose_log_sum(Builder& build, const OpView& op) {
   const Reduction r(op);
-  const DType dtype = op.type(0).dtype;
-  ValueId sum = r.sum(build, r.x);
-  if (!is_float(dtype)) sum = build.cast(sum, DType::F64);
-  return {build.cast(build.op(OpKind::Log, {sum}), dtype)};
+  return {as_operand(build, op, build.op(OpKind::Log, {r.sum(build, as_floats(build, r.x))}))};
 }
 
 /// The helper keeps the reduced dims, because the maximum is broadcast; they are dropped here if the op drops
 /// them.
 std::vector<ValueId> decompose_log_sum_exp(Builder& build, const OpView& op) {
   const Reduction r(op);
-  const DType dtype = op.type(0).dtype;
-  const ValueId x = is_float(dtype) ? r.x : build.cast(r.x, DType::F64);
-  const ValueId result = log_sum_exp(build, x, r.axes);
-  return {build.cast(r.keepdims ? result : build.reshape(result, r.result), dtype)};
+  const ValueId result = log_sum_exp(build, as_floats(build, r.x), r.axes);
+  return {as_operand(build, op, r.keepdims ? result : build.reshape(result, r.result))};
+}
+
+/// The shares of a Softmax. They are NaN where the result is infinite, as PyTorch has it.
+Derivatives gradient_of_log_sum_exp(const BackwardStep& s) {
+  return {(s.in(0) - with_reduced(s, s.out())).apply(OpKind::Exp) * with_reduced(s, s.g)};
 }
 
 /// ReduceX-18: the axes are an optional operand, which must be known; before, they are an attribute.
@@ -120,7 +133,9 @@ std::vector<ValueId> decompose_variadic_sum(Builder& build, const OpView& op) {
 std::vector<ValueId> decompose_variadic_mean(Builder& build, const OpView& op) {
   const int count = op.inputs();
   const ValueId sum = decompose_variadic_sum(build, op)[0];
-  return {count == 1 ? sum : build.op(OpKind::Mul, {sum, build.scalar(sum, 1.0 / count)})};
+  if (count == 1) return {sum};
+  const bool is_real = is_float(op.type(0).dtype);
+  return {with_scalar(build, is_real ? OpKind::Mul : OpKind::Div, sum, is_real ? 1.0 / count : count)};
 }
 
 }  // namespace
@@ -129,7 +144,8 @@ const OpDef kReduceMean = reduction(OpKind::ReduceMean, "ReduceMean", decompose_
 const OpDef kReduceL1 = reduction(OpKind::ReduceL1, "ReduceL1", decompose_l1);
 const OpDef kReduceL2 = reduction(OpKind::ReduceL2, "ReduceL2", decompose_l2, gradient_of_l2);
 const OpDef kReduceLogSum = reduction(OpKind::ReduceLogSum, "ReduceLogSum", decompose_log_sum);
-const OpDef kReduceLogSumExp = reduction(OpKind::ReduceLogSumExp, "ReduceLogSumExp", decompose_log_sum_exp);
+const OpDef kReduceLogSumExp =
+    reduction(OpKind::ReduceLogSumExp, "ReduceLogSumExp", decompose_log_sum_exp, gradient_of_log_sum_exp);
 const OpDef kReduceSumSquare = reduction(OpKind::ReduceSumSquare, "ReduceSumSquare", decompose_sum_square);
 
 const OpDef kSum{.kind = OpKind::Sum,

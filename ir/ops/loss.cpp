@@ -13,8 +13,6 @@ namespace {
 /// log-probabilities.
 bool infer_loss(const OpView& op, std::vector<TensorType>& results) {
   const std::string& reduction = text_of(op.op(), "reduction");
-  if (reduction != "none" && reduction != "mean" && reduction != "sum")
-    return op.fail("loss-reduction", "'reduction' is '{}', expected none, mean or sum", printable(reduction));
   if (!is_real_operand(op, 0) || !has_ndim(op, 0, 2) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
   Dims expected = op.dims(0);
   const int64_t classes = expected[1];
@@ -53,6 +51,8 @@ ValueId loss_of(Builder& build, const OpView& op, ValueId log_probabilities) {
   if (valid)
     weights = build.op(OpKind::Where, {valid, weights ? weights : build.scalar(each, 1), build.scalar(each, 0)});
   if (weights) each = multiply(build, each, weights);
+  // The score that stands in for that of an ignored target may be infinite.
+  if (valid) each = build.op(OpKind::Where, {valid, each, build.scalar(each, 0)});
   const std::string& reduction = text_of(loss, "reduction");
   const std::vector<int64_t> all = range_of(0, static_cast<int64_t>(dims.size()));
   if (reduction == "none") return each;
@@ -108,7 +108,7 @@ OpDef loss(OpKind kind, const char* name, int outputs, DecomposeFn decompose) {
   def.kind = kind;
   def.name = name;
   def.onnx = {name, 12};
-  def.attrs = {{"ignore_index", AttrType::Int}, {"reduction", AttrType::Text, "mean"}};
+  def.attrs = {{"ignore_index", AttrType::Int}, choice("reduction", "mean", "none mean sum")};
   def.inputs = {2, 3};
   def.outputs = {1, outputs};
   def.infer = infer_loss;

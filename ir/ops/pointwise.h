@@ -21,8 +21,6 @@ bool infer_logical(const OpView& op, std::vector<TensorType>& results);     // b
 bool infer_bits(const OpView& op, std::vector<TensorType>& results);        // integers only
 bool infer_power(const OpView& op, std::vector<TensorType>& results);       // dtype of the base
 bool infer_select(const OpView& op, std::vector<TensorType>& results);      // Where
-/// False after reporting a way to round that ONNX does not know.
-bool has_round_mode(const OpView& op);
 bool infer_cast(const OpView& op, std::vector<TensorType>& results);
 
 // Integer arithmetic without undefined behaviour, as the functions of weft/math.h have it.
@@ -31,7 +29,9 @@ int64_t int_subtract(int64_t a, int64_t b);
 int64_t int_multiply(int64_t a, int64_t b);
 int64_t int_divide(int64_t a, int64_t b, DType dtype);               // truncates; 0 where b is 0
 int64_t int_modulo(int64_t a, int64_t b, bool c_like, DType dtype);  // sign of b, or of a as in C; 0 where b is 0
-int64_t int_power(int64_t base, int64_t exponent);                   // wraps; negative exponents truncate
+/// Towards zero and into the range of an integer type; NaN becomes the smallest one.
+int64_t saturated_integer(DType to, double value);
+int64_t int_power(int64_t base, int64_t exponent);  // wraps; negative exponents truncate
 bool int_less(int64_t a, int64_t b, DType dtype);
 
 // As NumPy: NaN if either is.

@@ -63,14 +63,7 @@ bool infer_select(const OpView& op, std::vector<TensorType>& results) {
   return same_dtypes(op, 1) && infer_mixed(op, op.type(1).dtype, results);
 }
 
-bool has_round_mode(const OpView& op) {
-  const std::string mode = op.op().has("round_mode") ? op.op().text("round_mode") : "up";
-  if (mode == "up" || mode == "down" || mode == "nearest") return true;
-  return op.fail("cast-round-mode", "round_mode '{}' is not 'up', 'down' or 'nearest'", printable(mode));
-}
-
 bool infer_cast(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_round_mode(op)) return false;
   results = {{dtype_of_attr(int_of(op.op(), "to")), op.type(0).shape, {}}};
   return true;
 }
@@ -121,10 +114,12 @@ void eval_pointwise(EvalContext& context) {
       else
         ints[i] = operands.tensors[i]->integers[from];
     }
-    if (real || !def.int_value)
-      result.put(at.linear(), value_of(reals, is_chain, real_value));
-    else
+    if (!real && def.int_value)
       result.put_int(at.linear(), value_of(ints, is_chain, int_value));
+    else if (const double value = value_of(reals, is_chain, real_value); is_integer(result.dtype))
+      result.put_int(at.linear(), saturated_integer(result.dtype, value));
+    else
+      result.put(at.linear(), value);
   }
   context.results[0] = std::move(result);
 }
@@ -152,16 +147,17 @@ SmallFloatRounding small_float_rounding(const Op& op) {
   return {int_of(op, "saturate") != 0, power};
 }
 
-void eval_saturate(EvalContext& context) {
-  const Tensor& from = context.in(0);
-  const DType to = context.result_dtypes[0];
+int64_t saturated_integer(DType to, double value) {
   const int bits = onnx_bits(to);
-  const double low = is_signed_int(to) ? -std::ldexp(1, bits - 1) : 0, high = low + std::ldexp(1, bits) - 1;
-  Tensor result(to, context.result_dims[0]);
-  for (int64_t i = 0; i < result.size(); ++i) {
-    const double above = from.real[i] > low ? from.real[i] : low;
-    result.put(i, above < high ? above : high);
-  }
+  const double low = is_signed_int(to) ? -std::ldexp(1, bits - 1) : 0;
+  if (!(value > low)) return static_cast<int64_t>(low);
+  if (value >= low + std::ldexp(1, bits)) return is_signed_int(to) ? INT64_MAX >> (64 - bits) : wrap(to, -1);
+  return to == DType::U64 ? static_cast<int64_t>(static_cast<uint64_t>(value)) : static_cast<int64_t>(value);
+}
+
+void eval_saturate(EvalContext& context) {
+  Tensor result(context.result_dtypes[0], context.result_dims[0]);
+  for (int64_t i = 0; i < result.size(); ++i) result.put_int(i, saturated_integer(result.dtype, context.in(0).real[i]));
   context.results[0] = std::move(result);
 }
 

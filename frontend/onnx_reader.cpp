@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "frontend/attribute_opsets.h"
 #include "frontend/device_annotations.h"
 #include "frontend/gradient_names.h"
 #include "frontend/graph_depth.h"
@@ -146,7 +147,8 @@ std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options,
   std::optional<WrittenStep> step;
   if (!check_versions(model, diags) || !write_out_functions(model, schedule, step, diags) ||
       !check_graph_depth(model, diags) || !unfold_attention(model, diags) || !name_gradients(model, diags) ||
-      !join_messages(model, per_rank, diags) || !check_domains(model, diags) || !modernise_nodes(model, diags))
+      !join_messages(model, per_rank, diags) || !check_domains(model, diags) ||
+      !check_attribute_opsets(model, step.has_value(), diags) || !modernise_nodes(model, diags))
     return {};
   drop_repeated_constants(model, model.graph, diags);
   sort_nodes(model.graph);

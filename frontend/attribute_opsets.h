@@ -1,0 +1,12 @@
+// Attributes that an operator has in some opsets only.
+#pragma once
+#include "frontend/onnx_model.h"
+#include "ir/base/diag.h"
+
+namespace weftc {
+
+/// Reports each attribute that its operator does not have in the node's opset, though a record reads it from another
+/// one. `trains`: a training has said that nodes are in training mode, for which opsets before 14 have no attribute.
+bool check_attribute_opsets(const OnnxModel& model, bool trains, Diags& diags);
+
+}  // namespace weftc

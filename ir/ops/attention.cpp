@@ -308,7 +308,7 @@ class Attention {
 const OpDef kAttention{.kind = OpKind::Attention,
                        .name = "Attention",
                        .onnx = {"Attention", 23},
-                       .attrs = {{"is_causal", AttrType::Int, 0},
+                       .attrs = {flag("is_causal", 0),
                                  {"kv_num_heads", AttrType::Int, 0},
                                  {"left_window_size", AttrType::Int, -1},
                                  {"q_num_heads", AttrType::Int, 0},

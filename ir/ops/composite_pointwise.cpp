@@ -28,9 +28,6 @@ ValueId tanh_gelu(Builder& build, ValueId x) {
 }
 
 bool infer_gelu(const OpView& op, std::vector<TensorType>& results) {
-  const std::string& mode = text_of(op.op(), "approximate");
-  if (mode != "none" && mode != "tanh")
-    return op.fail("gelu-approximate", "'approximate' is '{}', expected none or tanh", printable(mode));
   return is_real_operand(op, 0) && infer_same(op, results);
 }
 
@@ -114,7 +111,6 @@ Derivatives gradient_of_clip(const BackwardStep& s) {
 }
 
 bool infer_cast_like(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_round_mode(op)) return false;
   results = {{op.type(1).dtype, op.type(0).shape, {}}};
   return true;
 }
@@ -263,7 +259,7 @@ const OpDef kGelu{.kind = OpKind::Gelu,
                   .name = "Gelu",
                   .onnx = {"Gelu"},  // since 20, but exporters also write it below
                   .aliases = {{"Gelu", 1, "com.microsoft"}},
-                  .attrs = {{"approximate", AttrType::Text, "none"}},
+                  .attrs = {choice("approximate", "none", "none tanh")},
                   .infer = infer_gelu,
                   .decompose = decompose_gelu};
 
@@ -304,28 +300,27 @@ const OpDef kClip{.kind = OpKind::Clip,
 const OpDef kCastLike{.kind = OpKind::CastLike,
                       .name = "CastLike",
                       .onnx = {"CastLike", 15},
-                      .attrs = {{"round_mode", AttrType::Text, "up"}, {"saturate", AttrType::Int, 1}},
+                      .attrs = {choice("round_mode", "up", "up down nearest"), flag("saturate", 1)},
                       .inputs = {2, 2},
                       .infer = infer_cast_like,
                       .eval = eval_cast,
                       .decompose = decompose_cast_like,
                       .takes_strings = true};
 
-const OpDef kDropout{
-    .kind = OpKind::Dropout,
-    .name = "Dropout",
-    .onnx = {"Dropout", 7},
-    .attrs = {{"ratio", AttrType::Real, 0.5}, {"seed", AttrType::Int}, {"training_mode", AttrType::Int, 0}},
-    .inputs = {1, 3},
-    .outputs = {1, 2},
-    .constant_operands = {{1, "ratio", AttrType::Real}, {2, "training_mode", AttrType::Int}},
-    .infer = infer_dropout,
-    .decompose = decompose_dropout};
+const OpDef kDropout{.kind = OpKind::Dropout,
+                     .name = "Dropout",
+                     .onnx = {"Dropout", 7},
+                     .attrs = {{"ratio", AttrType::Real, 0.5}, {"seed", AttrType::Int}, flag("training_mode", 0)},
+                     .inputs = {1, 3},
+                     .outputs = {1, 2},
+                     .constant_operands = {{1, "ratio", AttrType::Real}, {2, "training_mode", AttrType::Int}},
+                     .infer = infer_dropout,
+                     .decompose = decompose_dropout};
 
 const OpDef kTrilu{.kind = OpKind::Trilu,
                    .name = "Trilu",
                    .onnx = {"Trilu", 14},
-                   .attrs = {{"k", AttrType::Int, 0}, {"upper", AttrType::Int, 1}},
+                   .attrs = {{"k", AttrType::Int, 0}, flag("upper", 1)},
                    .inputs = {1, 2},
                    .constant_operands = {{1, "k", AttrType::Int, false}},
                    .infer = infer_trilu,

@@ -100,12 +100,7 @@ OperandShapes shape_of_grid(const OpView& op) {
 
 /// x [N, C, spatial dims], grid [N, spatial dims of the result, one coordinate for each].
 bool infer_grid_sample(const OpView& op, std::vector<TensorType>& results) {
-  const std::string &mode = text_of(op.op(), "mode"), &padding = text_of(op.op(), "padding_mode");
-  if (mode != "linear" && mode != "nearest" && mode != "cubic")
-    return op.fail("grid-sample-mode", "mode '{}' is unknown, expected linear, nearest or cubic", printable(mode));
-  if (padding != "zeros" && padding != "border" && padding != "reflection")
-    return op.fail("grid-sample-padding", "padding_mode '{}' is unknown, expected zeros, border or reflection",
-                   printable(padding));
+  const std::string& mode = text_of(op.op(), "mode");
   if (!has_ndim(op, 0, 3) || !is_real_operand(op, 1)) return false;
   if (mode != "nearest" && !is_integer(op.type(0).dtype) && !is_real_operand(op, 0)) return false;
   const Shape &x = op.type(0).shape, &grid = op.type(1).shape;
@@ -199,23 +194,21 @@ std::vector<ValueId> decompose_affine_grid(Builder& build, const OpView& op) {
 const OpDef kGridSample{.kind = OpKind::GridSample,
                         .name = "GridSample",
                         .onnx = {"GridSample", 16},
-                        .attrs = {{"align_corners", AttrType::Int, 0},
-                                  {"mode", AttrType::Text, "linear"},
-                                  {"padding_mode", AttrType::Text, "zeros"}},
+                        .attrs = {flag("align_corners", 0), choice("mode", "linear", "linear nearest cubic"),
+                                  choice("padding_mode", "zeros", "zeros border reflection")},
                         .inputs = {2, 2},
                         .import = import_grid_sample,
                         .infer = infer_grid_sample,
                         .relate = relate_grid_sample,
                         .decompose = decompose_grid_sample};
 
-const OpDef kAffineGrid{
-    .kind = OpKind::AffineGrid,
-    .name = "AffineGrid",
-    .onnx = {"AffineGrid", 20},
-    .attrs = {{"align_corners", AttrType::Int, 0}, {.name = "size", .type = AttrType::Ints, .is_own = true}},
-    .inputs = {1, 2},
-    .constant_operands = {{1, "size", AttrType::Ints}},
-    .infer = infer_affine_grid,
-    .decompose = decompose_affine_grid};
+const OpDef kAffineGrid{.kind = OpKind::AffineGrid,
+                        .name = "AffineGrid",
+                        .onnx = {"AffineGrid", 20},
+                        .attrs = {flag("align_corners", 0), {.name = "size", .type = AttrType::Ints, .is_own = true}},
+                        .inputs = {1, 2},
+                        .constant_operands = {{1, "size", AttrType::Ints}},
+                        .infer = infer_affine_grid,
+                        .decompose = decompose_affine_grid};
 
 }  // namespace weftc

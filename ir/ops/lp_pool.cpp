@@ -122,7 +122,7 @@ OpDef lp_pool() {
             .infer = infer_lp_pool,
             .gradient = gradient_of_lp_pool,
             .decompose = decompose_lp_pool};
-  def.attrs.push_back({"ceil_mode", AttrType::Int, 0});
+  def.attrs.push_back(flag("ceil_mode", 0));
   def.attrs.push_back({"p", AttrType::Int, 2});
   return def;
 }

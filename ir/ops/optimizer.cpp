@@ -93,13 +93,6 @@ std::vector<Term> momentum(const OptimizedTensor& s) {
   return {s.x - s.rate * (is_nesterov ? s.gradient + v * alpha : v), v};
 }
 
-bool infer_momentum(const OpView& op, std::vector<TensorType>& results) {
-  const std::string& mode = text_of(op.op(), "mode");
-  if (mode != "standard" && mode != "nesterov")
-    return op.fail("momentum-mode", "mode '{}' is unknown, expected standard or nesterov", printable(mode));
-  return infer_optimizer<3>(op, results);
-}
-
 OpDef optimizer(OpKind kind, const char* name, InferFn infer, DecomposeFn decompose, std::vector<AttrSpec> attrs) {
   OpDef def;
   def.kind = kind;
@@ -125,10 +118,10 @@ const OpDef kAdagrad = optimizer(OpKind::Adagrad, "Adagrad", infer_optimizer<3>,
                                  {{"decay_factor", AttrType::Real, 0.0},
                                   {"epsilon", AttrType::Real, 0.0},
                                   {"norm_coefficient", AttrType::Real, 0.0}});
-const OpDef kMomentum = optimizer(OpKind::Momentum, "Momentum", infer_momentum, decompose_optimizer<3, momentum>,
+const OpDef kMomentum = optimizer(OpKind::Momentum, "Momentum", infer_optimizer<3>, decompose_optimizer<3, momentum>,
                                   {{"alpha", AttrType::Real, {}, true},
                                    {"beta", AttrType::Real, {}, true},
-                                   {"mode", AttrType::Text, {}, true},
+                                   choice("mode", {}, "standard nesterov"),
                                    {"norm_coefficient", AttrType::Real, {}, true}});
 
 }  // namespace weftc

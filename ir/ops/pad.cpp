@@ -65,8 +65,6 @@ static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   if (!op.lengths_of("pads", 1) && !is_given(op, 1, "pads", "list of pads")) return false;
   if (!is_known(op, 2, "value", "fill value") || !is_known(op, 3, "axes", "list of axes")) return false;
   const std::string& mode = text_of(op.op(), "mode");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
-    return op.fail("pad-mode", "mode '{}' is unknown, expected constant, reflect, edge or wrap", printable(mode));
   const std::optional<std::vector<Length>> pads = full_pads(op);
   if (!pads) return false;
   if (repeats_elements(op) && !are_numbers(*pads))
@@ -240,7 +238,7 @@ const OpDef kPad{.kind = OpKind::Pad,
                  .name = "Pad",
                  .onnx = {"Pad", 2},
                  .attrs = {{.name = "axes", .type = AttrType::Ints, .is_own = true},
-                           {"mode", AttrType::Text, "constant"},
+                           choice("mode", "constant", "constant reflect edge wrap"),
                            {"pads", AttrType::Ints},
                            {"value", AttrType::Real, 0.0},
                            {.name = "whole", .type = AttrType::Int, .is_own = true}},

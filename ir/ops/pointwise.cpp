@@ -227,7 +227,7 @@ OpDef rounded_cast() {
   OpDef def = pointwise({OpKind::RoundedCast, "RoundedCast", "weft::rounded_cast<$R, $saturate, $direction>($0)"}, 1,
                         infer_cast);
   def.onnx = {};
-  def.attrs = {{"direction", AttrType::Int, 0}, {"saturate", AttrType::Int, 1}, {"to", AttrType::Int, {}, true}};
+  def.attrs = {{"direction", AttrType::Int, 0}, flag("saturate", 1), {"to", AttrType::Int, {}, true}};
   def.cost = ScalarCost::Function;
   def.eval = eval_cast;
   return def;
@@ -262,7 +262,7 @@ OpDef of_integers_too(OpDef def) {
 /// passes it.
 OpDef cast() {
   OpDef def = pointwise({OpKind::Cast, "Cast", "weft::cast<$R>($0)"}, 1, infer_any_cast);
-  def.attrs = {{"to", AttrType::Int, {}, true}, {"saturate", AttrType::Int, 1}, {"round_mode", AttrType::Text, "up"}};
+  def.attrs = {{"to", AttrType::Int, {}, true}, flag("saturate", 1), choice("round_mode", "up", "up down nearest")};
   def.cost = ScalarCost::Moderate;
   def.import = import_cast;
   def.decompose = decompose_cast;
@@ -292,7 +292,7 @@ OpDef modulo() {
                          REAL(int_of(op, "fmod") ? std::fmod(x[0], x[1]) : real_modulo(x[0], x[1])),
                          "$fmod ? weft::int_rem<$T>($0, $1) : weft::int_mod<$T>($0, $1)",
                          WHOLE(int_modulo(x[0], x[1], int_of(op, "fmod"), dtype)),
-                         {{"fmod", AttrType::Int, 0}}},
+                         {flag("fmod", 0)}},
                         2, infer_broadcast);
   def.cost = ScalarCost::Moderate;
   def.gradient = gradient_of_modulo;
@@ -517,7 +517,7 @@ const OpDef kIsInf = test({OpKind::IsInf,
                            REAL(std::isinf(x[0]) && int_of(op, x[0] > 0 ? "detect_positive" : "detect_negative")),
                            nullptr,
                            nullptr,
-                           {{"detect_negative", AttrType::Int, 1}, {"detect_positive", AttrType::Int, 1}}});
+                           {flag("detect_negative", 1), flag("detect_positive", 1)}});
 
 // Logic and bits.
 const OpDef kAnd = logical({OpKind::And, "And", "$0 && $1", nullptr, nullptr, WHOLE(x[0] && x[1])}, 2);

@@ -230,7 +230,7 @@ static OpDef pool(OpKind kind, const char* name, EvalFn eval) {
   def.name = name;
   def.onnx = {name};
   def.attrs = window_attrs();
-  def.attrs.push_back({"ceil_mode", AttrType::Int, 0});
+  def.attrs.push_back(flag("ceil_mode", 0));
   def.category = Category::Contraction;
   def.infer = infer_pool;
   def.canonicalize = [](Op& op, const OpView& view) { canonical_window(op, *window_of(view, {}), view.type(0).shape); };
@@ -242,7 +242,7 @@ static OpDef pool(OpKind kind, const char* name, EvalFn eval) {
 /// `storage_order` is about the indices.
 static OpDef max_pool() {
   OpDef def = pool(OpKind::MaxPool, "MaxPool", eval_max_pool);
-  def.attrs.push_back({"storage_order", AttrType::Int, 0});
+  def.attrs.push_back(flag("storage_order", 0));
   def.outputs = {1, 2};
   def.gradient = gradient_of_max_pool;
   def.kept_results = 2;
@@ -254,7 +254,7 @@ static OpDef max_pool() {
 /// An average is linear: partial sums may pass it (L6).
 static OpDef average_pool() {
   OpDef def = pool(OpKind::AveragePool, "AveragePool", eval_average_pool);
-  def.attrs.push_back({"count_include_pad", AttrType::Int, 0});
+  def.attrs.push_back(flag("count_include_pad", 0));
   def.linear = {{0}};
   def.gradient = gradient_of_average_pool;
   return def;

@@ -153,7 +153,7 @@ OpDef quantization(OpKind kind, const char* name, InferFn infer, DecomposeFn dec
                {"block_size", AttrType::Int, 0},
                {"output_dtype", AttrType::Int},
                {"precision", AttrType::Int},
-               {"saturate", AttrType::Int, 1}};
+               flag("saturate", 1)};
   def.inputs = {2, 3};
   def.import = import_quantize;
   def.infer = infer;

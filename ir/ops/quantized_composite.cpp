@@ -152,8 +152,7 @@ OpDef with_attrs(OpDef def, std::vector<AttrSpec> attrs) {
 
 std::vector<AttrSpec> pool_attr_specs() {
   std::vector<AttrSpec> attrs = window_attrs();
-  for (const char* name : {"ceil_mode", "channels_last", "count_include_pad"})
-    attrs.push_back({name, AttrType::Int, 0});
+  for (const char* name : {"ceil_mode", "channels_last", "count_include_pad"}) attrs.push_back(flag(name, 0));
   return attrs;
 }
 
@@ -167,28 +166,28 @@ OpDef dynamic_quantize() {
 
 }  // namespace
 
-const OpDef kQLinearAdd = quantized_op(OpKind::QLinearAdd, "QLinearAdd", {7, 8}, infer_quantized_binary,
+const OpDef kQLinearAdd = quantized_op(OpKind::QLinearAdd, "QLinearAdd", {7, 8, {2, 5}}, infer_quantized_binary,
                                        decompose_quantized_binary<OpKind::Add>);
-const OpDef kQLinearMul = quantized_op(OpKind::QLinearMul, "QLinearMul", {7, 8}, infer_quantized_binary,
+const OpDef kQLinearMul = quantized_op(OpKind::QLinearMul, "QLinearMul", {7, 8, {2, 5}}, infer_quantized_binary,
                                        decompose_quantized_binary<OpKind::Mul>);
-const OpDef kQLinearSigmoid = quantized_op(OpKind::QLinearSigmoid, "QLinearSigmoid", {4, 5}, infer_quantized_unary,
+const OpDef kQLinearSigmoid = quantized_op(OpKind::QLinearSigmoid, "QLinearSigmoid", {4, 5, {2}}, infer_quantized_unary,
                                            decompose_quantized_unary<OpKind::Sigmoid, no_attrs>);
 const OpDef kQLinearLeakyRelu =
-    with_attrs(quantized_op(OpKind::QLinearLeakyRelu, "QLinearLeakyRelu", {4, 5}, infer_quantized_unary,
+    with_attrs(quantized_op(OpKind::QLinearLeakyRelu, "QLinearLeakyRelu", {4, 5, {2}}, infer_quantized_unary,
                             decompose_quantized_unary<OpKind::LeakyRelu, leaky_attrs>),
                {{"alpha", AttrType::Real, 0.01}});
 const OpDef kQLinearSoftmax =
-    with_attrs(quantized_op(OpKind::QLinearSoftmax, "QLinearSoftmax", {5, 5}, infer_quantized_softmax,
+    with_attrs(quantized_op(OpKind::QLinearSoftmax, "QLinearSoftmax", {5, 5, {2}}, infer_quantized_softmax,
                             decompose_quantized_unary<OpKind::Softmax, softmax_attrs>),
                {{"axis", AttrType::Int, -1}, {"opset", AttrType::Int, {}, true}});
 const OpDef kQLinearAveragePool =
-    with_attrs(quantized_op(OpKind::QLinearAveragePool, "QLinearAveragePool", {4, 5}, infer_quantized_pool,
+    with_attrs(quantized_op(OpKind::QLinearAveragePool, "QLinearAveragePool", {4, 5, {2}}, infer_quantized_pool,
                             decompose_quantized_unary<OpKind::AveragePool, pool_attrs>),
                pool_attr_specs());
 const OpDef kQLinearGlobalAveragePool = with_attrs(
     quantized_op(OpKind::QLinearGlobalAveragePool, "QLinearGlobalAveragePool", {5, 5}, infer_quantized_global_pool,
                  decompose_quantized_unary<OpKind::GlobalAveragePool, no_attrs>),
-    {{"channels_last", AttrType::Int, 0}});
+    {flag("channels_last", 0)});
 const OpDef kQLinearConcat = with_attrs(
     quantized_op(OpKind::QLinearConcat, "QLinearConcat", {5, -1}, infer_quantized_concat, decompose_quantized_concat),
     {{"axis", AttrType::Int, {}, true}});

@@ -381,7 +381,7 @@ OpDef conv_integer() {
 
 OpDef qgemm() {
   OpDef def = quantized(OpKind::QGemm, {"QGemm", 1, "com.microsoft"}, {6, 9}, infer_qgemm, decompose_qgemm);
-  def.attrs = {{"alpha", AttrType::Real, 1.0}, {"transA", AttrType::Int, 0}, {"transB", AttrType::Int, 0}};
+  def.attrs = {{"alpha", AttrType::Real, 1.0}, flag("transA", 0), flag("transB", 0)};
   return def;
 }
 

@@ -109,10 +109,6 @@ std::optional<RecurrenceSizes> recurrence_sizes(const OpView& op, int64_t gates)
   for (int i = 0; i <= kRecurrent; ++i)
     if (!has_ndim(op, i, 3, 3) || (i == kSequence ? !is_fixed_dim(op, i, 2) : !is_fixed(op, i))) return {};
   const std::string& direction = text_of(op.op(), "direction");
-  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
-    return op.fail("recurrence-direction", "'direction' is '{}', expected forward, reverse or bidirectional",
-                   printable(direction)),
-           std::nullopt;
   const Shape x = op.type(kSequence).shape;
   const Dims r = op.dims(kRecurrent);
   const bool batch_first = int_of(op.op(), "layout") == 1;

@@ -267,9 +267,9 @@ OpDef record(OpKind kind, const char* name, int operands, int results) {
                {"activation_beta", AttrType::Reals},
                {"activations", AttrType::Texts},
                {"clip", AttrType::Real},
-               {"direction", AttrType::Text, "forward"},
+               choice("direction", "forward", "forward reverse bidirectional"),
                {"hidden_size", AttrType::Int},
-               {"layout", AttrType::Int, 0}};
+               flag("layout", 0)};
   def.inputs = {3, operands};
   def.outputs = {1, results};
   def.infer = [](const OpView& op, std::vector<TensorType>& types) { return infer_cell(op, types, cell(op)); };
@@ -282,13 +282,13 @@ OpDef record(OpKind kind, const char* name, int operands, int results) {
 
 OpDef gru() {
   OpDef def = record<gru_cell>(OpKind::GRU, "GRU", 6, 2);
-  def.attrs.push_back({"linear_before_reset", AttrType::Int, 0});
+  def.attrs.push_back(flag("linear_before_reset", 0));
   return def;
 }
 
 OpDef lstm() {
   OpDef def = record<lstm_cell>(OpKind::LSTM, "LSTM", 8, 3);
-  def.attrs.push_back({"input_forget", AttrType::Int, 0});
+  def.attrs.push_back(flag("input_forget", 0));
   return def;
 }
 

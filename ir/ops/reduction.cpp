@@ -248,7 +248,7 @@ static OpDef arg_reduction(OpKind kind, const char* name) {
   def.kind = kind;
   def.name = name;
   def.onnx = {name};
-  def.attrs = {{"axis", AttrType::Int, 0}, {"keepdims", AttrType::Int, 1}, {"select_last_index", AttrType::Int, 0}};
+  def.attrs = {{"axis", AttrType::Int, 0}, flag("keepdims", 1), flag("select_last_index", 0)};
   def.category = Category::Reduction;
   def.infer = infer_arg;
   def.canonicalize = canonical_axis;

@@ -7,7 +7,7 @@ namespace weftc {
 
 /// The attributes of every reduction. `axes` has no default: absent and empty mean the same (see reduced_axes).
 inline std::vector<AttrSpec> reduction_attrs() {
-  return {{"axes", AttrType::Ints}, {"keepdims", AttrType::Int, 1}, {"noop_with_empty_axes", AttrType::Int, 0}};
+  return {{"axes", AttrType::Ints}, flag("keepdims", 1), flag("noop_with_empty_axes", 0)};
 }
 
 /// The axes reduced, ascending; nothing after reporting. An absent or empty list means all, or none with

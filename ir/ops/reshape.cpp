@@ -310,7 +310,7 @@ static void canonical_reshape(Op& op, const OpView& view) {
 const OpDef kReshape{.kind = OpKind::Reshape,
                      .name = "Reshape",
                      .onnx = {"Reshape", 5},
-                     .attrs = {{"allowzero", AttrType::Int, 0}, {"shape", AttrType::Ints}},
+                     .attrs = {flag("allowzero", 0), {"shape", AttrType::Ints}},
                      .inputs = {1, 2},
                      .category = Category::View,
                      .constant_operands = {{.input = 1, .attr = "shape", .type = AttrType::Ints, .is_canonical = true}},

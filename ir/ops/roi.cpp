@@ -29,17 +29,10 @@ bool import_roi_align(Graph& graph, OpId id, int opset, const OpView& view) {
 }
 
 bool check_roi_align(const OpView& op) {
-  const std::string &mode = text_of(op.op(), "mode"), &coordinates = text_of(op.op(), "coordinate_transformation_mode");
-  if (mode != "avg" && mode != "max")
-    return op.fail("roi-align-mode", "mode '{}' is unknown, expected avg or max", printable(mode));
-  if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
-    return op.fail("roi-align-mode",
-                   "coordinate_transformation_mode '{}' is unknown, expected half_pixel or output_half_pixel",
-                   printable(coordinates));
   if (int_of(op.op(), "sampling_ratio") < 0 || int_of(op.op(), "output_height") < 1 ||
       int_of(op.op(), "output_width") < 1)
     return op.fail("roi-align-extent", "output extents must be at least 1, and sampling_ratio at least 0");
-  if (mode == "max" && int_of(op.op(), "sampling_ratio") == 0)
+  if (text_of(op.op(), "mode") == "max" && int_of(op.op(), "sampling_ratio") == 0)
     return op.fail("roi-align-max-unsupported", "mode max needs a sampling_ratio of at least 1");
   return true;
 }
@@ -211,8 +204,8 @@ std::vector<ValueId> decompose_max_roi_pool(Builder& build, const OpView& op) {
 const OpDef kRoiAlign{.kind = OpKind::RoiAlign,
                       .name = "RoiAlign",
                       .onnx = {"RoiAlign", 10},
-                      .attrs = {{"coordinate_transformation_mode", AttrType::Text, "half_pixel"},
-                                {"mode", AttrType::Text, "avg"},
+                      .attrs = {choice("coordinate_transformation_mode", "half_pixel", "half_pixel output_half_pixel"),
+                                choice("mode", "avg", "avg max"),
                                 {"output_height", AttrType::Int, 1},
                                 {"output_width", AttrType::Int, 1},
                                 {"sampling_ratio", AttrType::Int, 0},

@@ -120,15 +120,14 @@ std::vector<ValueId> decompose_rotary(Builder& build, const OpView& op) {
 
 }  // namespace
 
-const OpDef kRotaryEmbedding{.kind = OpKind::RotaryEmbedding,
-                             .name = "RotaryEmbedding",
-                             .onnx = {"RotaryEmbedding", 23},
-                             .attrs = {{"interleaved", AttrType::Int, 0},
-                                       {"num_heads", AttrType::Int, 0},
-                                       {"rotary_embedding_dim", AttrType::Int, 0}},
-                             .inputs = {3, 4},
-                             .infer = infer_rotary,
-                             .relate = [](const OpView& op) { return relations_of(op, shapes_of(op, *heads_of(op))); },
-                             .decompose = decompose_rotary};
+const OpDef kRotaryEmbedding{
+    .kind = OpKind::RotaryEmbedding,
+    .name = "RotaryEmbedding",
+    .onnx = {"RotaryEmbedding", 23},
+    .attrs = {flag("interleaved", 0), {"num_heads", AttrType::Int, 0}, {"rotary_embedding_dim", AttrType::Int, 0}},
+    .inputs = {3, 4},
+    .infer = infer_rotary,
+    .relate = [](const OpView& op) { return relations_of(op, shapes_of(op, *heads_of(op))); },
+    .decompose = decompose_rotary};
 
 }  // namespace weftc

@@ -73,7 +73,7 @@ static OpDef running(OpKind kind, const char* name, int since, EvalFn eval) {
   def.kind = kind;
   def.name = name;
   def.onnx = {name, since};
-  def.attrs = {{"axis", AttrType::Int}, {"exclusive", AttrType::Int, 0}, {"reverse", AttrType::Int, 0}};
+  def.attrs = {{"axis", AttrType::Int}, flag("exclusive", 0), flag("reverse", 0)};
   def.inputs = {1, 2};
   def.category = Category::Scan;
   def.constant_operands = {{1, "axis", AttrType::Int}};

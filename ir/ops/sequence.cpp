@@ -192,7 +192,7 @@ static std::vector<Unfolded> unfold_get_element(Unfolding& op) {
 const OpDef kConcatFromSequence{.kind = OpKind::ConcatFromSequence,
                                 .name = "ConcatFromSequence",
                                 .onnx = {"ConcatFromSequence", 11},
-                                .attrs = {{"axis", AttrType::Int, {}, true}, {"new_axis", AttrType::Int, 0}},
+                                .attrs = {{"axis", AttrType::Int, {}, true}, flag("new_axis", 0)},
                                 .unfold = unfold_concat};
 
 const OpDef kOptional{.kind = OpKind::Optional,
@@ -260,7 +260,7 @@ const OpDef kSequenceMap{.kind = OpKind::SequenceMap,
 const OpDef kSplitToSequence{.kind = OpKind::SplitToSequence,
                              .name = "SplitToSequence",
                              .onnx = {"SplitToSequence", 11},
-                             .attrs = {{"axis", AttrType::Int, 0}, {"keepdims", AttrType::Int, 1}},
+                             .attrs = {{"axis", AttrType::Int, 0}, flag("keepdims", 1)},
                              .inputs = {1, 2},
                              .unfold = unfold_split};
 

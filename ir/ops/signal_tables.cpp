@@ -52,7 +52,7 @@ OpDef window(OpKind kind, const char* name, DecomposeFn decompose) {
   def.kind = kind;
   def.name = name;
   def.onnx = {name, 17};
-  def.attrs = {{"output_datatype", AttrType::Int, dtype_attr(DType::F32)}, {"periodic", AttrType::Int, 1}};
+  def.attrs = {{"output_datatype", AttrType::Int, dtype_attr(DType::F32)}, flag("periodic", 1)};
   def.import = import_table;
   def.infer = infer_window;
   def.decompose = decompose;

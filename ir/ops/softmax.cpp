@@ -84,7 +84,7 @@ static OpDef softmax(OpKind kind, const char* name, DecomposeFn decompose, Gradi
   def.kind = kind;
   def.name = name;
   def.onnx = {name};
-  def.attrs = {{"axis", AttrType::Int, -1}, {"flatten", AttrType::Int, 0}};
+  def.attrs = {{"axis", AttrType::Int, -1}, flag("flatten", 0)};
   def.import = import_softmax;
   def.infer = infer_softmax;
   def.canonicalize = canonical_axis;

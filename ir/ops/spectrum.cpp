@@ -323,30 +323,27 @@ std::vector<ValueId> decompose_stft(Builder& build, const OpView& op) {
 
 }  // namespace
 
-const OpDef kDFT{.kind = OpKind::DFT,
-                 .name = "DFT",
-                 .onnx = {"DFT", 17},
-                 .attrs = {{"axis", AttrType::Int},
-                           {"dft_length", AttrType::Int},
-                           {"inverse", AttrType::Int, 0},
-                           {"onesided", AttrType::Int, 0}},
-                 .inputs = {1, 3},
-                 .constant_operands = {{1, "dft_length", AttrType::Int}, {2, "axis", AttrType::Int}},
-                 .import = import_dft,
-                 .infer = infer_dft,
-                 .relate = relate_dft,
-                 .decompose = decompose_dft,
-                 .is_typed_by_parts = [](const OpView& op) { return op.has(1); }};
+const OpDef kDFT{
+    .kind = OpKind::DFT,
+    .name = "DFT",
+    .onnx = {"DFT", 17},
+    .attrs = {{"axis", AttrType::Int}, {"dft_length", AttrType::Int}, flag("inverse", 0), flag("onesided", 0)},
+    .inputs = {1, 3},
+    .constant_operands = {{1, "dft_length", AttrType::Int}, {2, "axis", AttrType::Int}},
+    .import = import_dft,
+    .infer = infer_dft,
+    .relate = relate_dft,
+    .decompose = decompose_dft,
+    .is_typed_by_parts = [](const OpView& op) { return op.has(1); }};
 
-const OpDef kSTFT{
-    .kind = OpKind::STFT,
-    .name = "STFT",
-    .onnx = {"STFT", 17},
-    .attrs = {{"frame_length", AttrType::Int}, {"frame_step", AttrType::Int}, {"onesided", AttrType::Int, 1}},
-    .inputs = {1, 4},
-    .constant_operands = {{1, "frame_step", AttrType::Int}, {3, "frame_length", AttrType::Int}},
-    .infer = infer_stft,
-    .relate = relate_stft,
-    .decompose = decompose_stft};
+const OpDef kSTFT{.kind = OpKind::STFT,
+                  .name = "STFT",
+                  .onnx = {"STFT", 17},
+                  .attrs = {{"frame_length", AttrType::Int}, {"frame_step", AttrType::Int}, flag("onesided", 1)},
+                  .inputs = {1, 4},
+                  .constant_operands = {{1, "frame_step", AttrType::Int}, {3, "frame_length", AttrType::Int}},
+                  .infer = infer_stft,
+                  .relate = relate_stft,
+                  .decompose = decompose_stft};
 
 }  // namespace weftc

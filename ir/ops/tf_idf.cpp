@@ -66,9 +66,6 @@ bool check_pool(const OpView& op) {
     return op.fail("tf-idf-pool", "the pool has to be listed in either pool_int64s or pool_strings");
   if (op.op().has("pool_strings") && !are_elements(op, op.op().texts("pool_strings"), "a word of the pool"))
     return false;
-  const std::string& mode = text_of(op.op(), "mode");
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF")
-    return op.fail("tf-idf-mode", "mode '{}' is unknown, expected TF, IDF or TFIDF", printable(mode));
   const std::optional<std::vector<Grams>> grams = grams_of(op);
   if (!grams) return false;
   size_t count = 0;
@@ -153,7 +150,7 @@ const OpDef kTfIdfVectorizer{.kind = OpKind::TfIdfVectorizer,
                              .attrs = {{"max_gram_length", AttrType::Int, {}, true},
                                        {"max_skip_count", AttrType::Int, {}, true},
                                        {"min_gram_length", AttrType::Int, {}, true},
-                                       {"mode", AttrType::Text, {}, true},
+                                       choice("mode", {}, "TF IDF TFIDF"),
                                        {"ngram_counts", AttrType::Ints, {}, true},
                                        {"ngram_indexes", AttrType::Ints, {}, true},
                                        {"pool_int64s", AttrType::Ints},

@@ -244,7 +244,7 @@ std::vector<ValueId> decompose_unique(Builder& build, const OpView& op) {
 const OpDef kUnique{.kind = OpKind::Unique,
                     .name = "Unique",
                     .onnx = {"Unique", 11},
-                    .attrs = {{"axis", AttrType::Int}, {"sorted", AttrType::Int, 1}},
+                    .attrs = {{"axis", AttrType::Int}, flag("sorted", 1)},
                     .outputs = {1, 4},
                     .infer = infer_unique,
                     .eval = eval_unique,

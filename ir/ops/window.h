@@ -53,7 +53,7 @@ Window window_of_attrs(const Op& op, const Dims& in, const Dims& out);
 
 /// The attributes that Conv and the pools have in common. Pads are all befores, then all behinds (ONNX).
 inline std::vector<AttrSpec> window_attrs() {
-  return {{"auto_pad", AttrType::Text, "NOTSET"},
+  return {choice("auto_pad", "NOTSET", "NOTSET VALID SAME_UPPER SAME_LOWER"),
           {"dilations", AttrType::Ints},
           {"kernel_shape", AttrType::Ints},
           {"pads", AttrType::Ints},

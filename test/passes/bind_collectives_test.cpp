@@ -108,7 +108,7 @@ const Refusal kRefusals[] = {
     {"collective-root-range", "y = weft.Broadcast<root = 2>(x)"},
     {"collective-dim", "y = weft.ReduceScatter<group_size = 2>(x)", "mesh: {tp: 2}\nview: per-rank\n", "float[3]"},
     {"axis-range", "y = weft.AllGather<axis = 1, group_size = 2>(x)"},
-    {"unknown-reduce", "y = weft.AllReduce<reduce = \"mean\">(x)"},
+    {"attribute-choice", "y = weft.AllReduce<reduce = \"mean\">(x)"},
     {"average-of-integers", "y = weft.AllReduce<reduce = \"avg\">(x)", "mesh: {tp: 2}\nview: per-rank\n", "int64[4]"},
     {"collective-positions", "y = weft.AllReduce<axes = [0]>(x)"},
     {"collective-results", "y, z = weft.AllReduce(x)"},

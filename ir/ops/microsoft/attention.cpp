@@ -85,7 +85,7 @@ std::vector<AttrSpec> attention_attrs(std::vector<AttrSpec> own) {
   own.push_back({"mask_filter_value", AttrType::Real, -10000.0});
   own.push_back({"num_heads", AttrType::Int, {}, true});
   own.push_back({"scale", AttrType::Real});
-  own.push_back({"unidirectional", AttrType::Int, 0});
+  own.push_back(flag("unidirectional", 0));
   return own;
 }
 
@@ -341,8 +341,8 @@ const OpDef kMultiHeadAttention{.kind = OpKind::MultiHeadAttention,
 const OpDef kMicrosoftAttention{.kind = OpKind::MicrosoftAttention,
                                 .name = "MicrosoftAttention",
                                 .onnx = {"Attention", 1, "com.microsoft"},
-                                .attrs = attention_attrs({{"do_rotary", AttrType::Int, 0},
-                                                          {"past_present_share_buffer", AttrType::Int, 0},
+                                .attrs = attention_attrs({flag("do_rotary", 0),
+                                                          flag("past_present_share_buffer", 0),
                                                           {"qkv_hidden_sizes", AttrType::Ints},
                                                           {"rotary_embedding_dim", AttrType::Int, 0}}),
                                 .inputs = {2, 7},

@@ -16,21 +16,16 @@ bool infer_experts(const OpView& op, std::vector<TensorType>& results) {
       !has_ndim(op, kFirst, 3, 3) || !has_ndim(op, kSecond, 3, 3))
     return false;
   if (op.op().integer_or("use_sparse_mixer", 0)) return op.fail("moe-unsupported", "use_sparse_mixer is not supported");
-  const std::string& activation = text_of(op.op(), "activation_type");
-  for (const char* known : {"relu", "gelu", "silu", "identity", "swiglu"})
-    if (activation == known) {
-      const int64_t experts = op.dims(kRouter)[1], hidden = op.dims(0).back(), k = int_of(op.op(), "k");
-      const int64_t inner = op.dims(kSecond)[2] * (activation == "swiglu" ? 2 : 1);
-      if (op.dims(kFirst) != Dims{experts, inner, hidden} || op.dims(kSecond)[0] != experts ||
-          op.dims(kSecond)[1] != hidden || op.dims(kRouter)[0] * hidden != op.type(0).count() || k < 1 || k > experts)
-        return op.fail("moe-dims", "weights of shapes {} and {} do not fit {} experts and {} of a token of {}",
-                       dims_text(op.dims(kFirst)), dims_text(op.dims(kSecond)), experts, k, hidden);
-      if (activation == "swiglu" && int_of(op.op(), "swiglu_fusion") == 0)
-        return op.fail("moe-unsupported", "swiglu with weights that are not fused is not supported");
-      return infer_same(op, results);
-    }
-  return op.fail("moe-activation", "activation_type '{}' is unknown, expected relu, gelu, silu, swiglu or identity",
-                 printable(activation));
+  const bool is_swiglu = text_of(op.op(), "activation_type") == "swiglu";
+  const int64_t experts = op.dims(kRouter)[1], hidden = op.dims(0).back(), k = int_of(op.op(), "k");
+  const int64_t inner = op.dims(kSecond)[2] * (is_swiglu ? 2 : 1);
+  if (op.dims(kFirst) != Dims{experts, inner, hidden} || op.dims(kSecond)[0] != experts ||
+      op.dims(kSecond)[1] != hidden || op.dims(kRouter)[0] * hidden != op.type(0).count() || k < 1 || k > experts)
+    return op.fail("moe-dims", "weights of shapes {} and {} do not fit {} experts and {} of a token of {}",
+                   dims_text(op.dims(kFirst)), dims_text(op.dims(kSecond)), experts, k, hidden);
+  if (is_swiglu && int_of(op.op(), "swiglu_fusion") == 0)
+    return op.fail("moe-unsupported", "swiglu with weights that are not fused is not supported");
+  return infer_same(op, results);
 }
 
 /// The weight of each expert for each token [tokens, experts]: of equal ratings the first experts count.
@@ -101,13 +96,13 @@ const OpDef kMoE{.kind = OpKind::MoE,
                  .onnx = {"MoE", 1, "com.microsoft"},
                  .attrs = {{"activation_alpha", AttrType::Real, 1.0},
                            {"activation_beta", AttrType::Real, 0.0},
-                           {"activation_type", AttrType::Text, "relu"},
+                           choice("activation_type", "relu", "relu gelu silu swiglu identity"),
                            {"k", AttrType::Int, 1},
-                           {"normalize_routing_weights", AttrType::Int, 0},
-                           {"swiglu_fusion", AttrType::Int, 0},
+                           flag("normalize_routing_weights", 0),
+                           choice("swiglu_fusion", 0, "0 1 2"),
                            {"swiglu_limit", AttrType::Real},
-                           {"use_sparse_mixer", AttrType::Int, 0}},
-                 .inputs = {5, 8},
+                           flag("use_sparse_mixer", 0)},
+                 .inputs = {5, 8, {3}},
                  .infer = infer_experts,
                  .decompose = decompose_experts};
 

@@ -160,8 +160,8 @@ const OpDef kFusedGemm{.kind = OpKind::FusedGemm,
                                  {"activation_gamma", AttrType::Real},
                                  {"alpha", AttrType::Real, 1.0},
                                  {"beta", AttrType::Real, 1.0},
-                                 {"transA", AttrType::Int, 0},
-                                 {"transB", AttrType::Int, 0}},
+                                 flag("transA", 0),
+                                 flag("transB", 0)},
                        .inputs = {2, 3},
                        .infer = infer_fused_gemm,
                        .decompose = decompose_fused_gemm};
@@ -171,8 +171,12 @@ static OpDef convolution(OpKind kind, const char* name, Arity inputs, InferFn in
   def.kind = kind;
   def.name = name;
   def.onnx = {name, 1, "com.microsoft"};
-  def.attrs = {{"auto_pad", AttrType::Text, "NOTSET"}, {"dilations", AttrType::Ints}, {"group", AttrType::Int, 1},
-               {"kernel_shape", AttrType::Ints},       {"pads", AttrType::Ints},      {"strides", AttrType::Ints}};
+  def.attrs = {choice("auto_pad", "NOTSET", "NOTSET VALID SAME_UPPER SAME_LOWER"),
+               {"dilations", AttrType::Ints},
+               {"group", AttrType::Int, 1},
+               {"kernel_shape", AttrType::Ints},
+               {"pads", AttrType::Ints},
+               {"strides", AttrType::Ints}};
   def.inputs = inputs;
   def.infer = infer;
   def.decompose = decompose;

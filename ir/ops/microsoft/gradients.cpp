@@ -131,7 +131,7 @@ const OpDef kLogSoftmaxGrad_13 =
     back<kThroughLogSoftmax>(OpKind::LogSoftmaxGrad_13, "LogSoftmaxGrad_13", {2, 2}, axis_attr(-1));
 const OpDef kSoftmaxCrossEntropyLossGrad =
     back<kThroughCrossEntropy>(OpKind::SoftmaxCrossEntropyLossGrad, "SoftmaxCrossEntropyLossGrad", {3, 4},
-                               {{"ignore_index", AttrType::Int}, {"reduction", AttrType::Text, "mean"}});
+                               {{"ignore_index", AttrType::Int}, choice("reduction", "mean", "none mean sum")});
 const OpDef kLayerNormalizationGrad = back<kThroughLayerNormalization>(
     OpKind::LayerNormalizationGrad, "LayerNormalizationGrad", {5, 5},
     {{"axis", AttrType::Int, -1}, {"epsilon", AttrType::Real, 1e-5}, {"stash_type", AttrType::Int}}, 3);

@@ -131,7 +131,7 @@ const OpDef kMatMulNBits{.kind = OpKind::MatMulNBits,
                                    {"accuracy_level", AttrType::Int, 0},
                                    {"bits", AttrType::Int, 4},
                                    {"block_size", AttrType::Int, {}, true},
-                                   {"weight_prepacked", AttrType::Int, 0}},
+                                   flag("weight_prepacked", 0)},
                          .inputs = {3, 6},
                          .infer = infer_matmul_nbits,
                          .decompose = decompose_matmul_nbits};

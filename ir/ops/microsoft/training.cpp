@@ -116,12 +116,6 @@ std::vector<ValueId> decompose_sgd_step(Builder& build, const OpView& op) {
 
 /// adam_mode 0 is PyTorch's, which shrinks the weight first and adds epsilon to the corrected root; 1 is that of
 /// transformers, the other way round in both.
-bool infer_adamw_step(const OpView& op, std::vector<TensorType>& results) {
-  const int64_t mode = int_of(op.op(), "adam_mode");
-  if (mode != 0 && mode != 1) return op.fail("adam-mode", "adam_mode is {}, expected 0 or 1", mode);
-  return infer_step<2, 4>(op, results);
-}
-
 std::vector<ValueId> decompose_adamw_step(Builder& build, const OpView& op) {
   const auto in = [&](int i) { return Term(build, op.op().inputs[static_cast<size_t>(i)]); };
   const auto attr = [&](const char* name) { return real_of(op.op(), name); };
@@ -142,9 +136,8 @@ std::vector<ValueId> decompose_adamw_step(Builder& build, const OpView& op) {
 }
 
 std::vector<AttrSpec> adamw_attrs() {
-  return {{"adam_mode", AttrType::Int, 0},   {"alpha", AttrType::Real, 0.9},
-          {"beta", AttrType::Real, 0.999},   {"correct_bias", AttrType::Int, 1},
-          {"epsilon", AttrType::Real, 1e-8}, {"weight_decay", AttrType::Real, 1e-2}};
+  return {flag("adam_mode", 0),    {"alpha", AttrType::Real, 0.9},    {"beta", AttrType::Real, 0.999},
+          flag("correct_bias", 1), {"epsilon", AttrType::Real, 1e-8}, {"weight_decay", AttrType::Real, 1e-2}};
 }
 
 }  // namespace
@@ -187,7 +180,7 @@ const OpDef kAdamWStep{.kind = OpKind::AdamWStep,
                        .attrs = adamw_attrs(),
                        .inputs = {6, 7},
                        .outputs = {3, 3},
-                       .infer = infer_adamw_step,
+                       .infer = infer_step<2, 4>,
                        .decompose = decompose_adamw_step};
 
 }  // namespace weftc

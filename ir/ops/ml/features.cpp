@@ -50,9 +50,6 @@ std::vector<ValueId> decompose_scaler(Builder& build, const OpView& op) {
 // nothing.
 
 bool infer_normalizer(const OpView& op, std::vector<TensorType>& results) {
-  const std::string& norm = text_of(op.op(), "norm");
-  if (norm != "MAX" && norm != "L1" && norm != "L2")
-    return op.fail("normalizer-norm", "norm '{}' is unknown, expected MAX, L1 or L2", printable(norm));
   return has_rows(op) && infer_f32(op, results);
 }
 
@@ -254,7 +251,7 @@ OpDef with_operands(OpDef def, Arity inputs) {
 
 const OpDef kScaler = ml_record(OpKind::Scaler, "Scaler", {{"offset", AttrType::Reals}, {"scale", AttrType::Reals}},
                                 infer_scaler, decompose_scaler);
-const OpDef kNormalizer = ml_record(OpKind::Normalizer, "Normalizer", {{"norm", AttrType::Text, "MAX"}},
+const OpDef kNormalizer = ml_record(OpKind::Normalizer, "Normalizer", {choice("norm", "MAX", "MAX L1 L2")},
                                     infer_normalizer, decompose_normalizer);
 const OpDef kBinarizer = ml_record(OpKind::Binarizer, "Binarizer", {{"threshold", AttrType::Real, 0.0}},
                                    infer_binarizer, decompose_binarizer);
@@ -264,10 +261,10 @@ const OpDef kImputer = ml_record(OpKind::Imputer, "Imputer",
                                   {"replaced_value_float", AttrType::Real, 0.0},
                                   {"replaced_value_int64", AttrType::Int, 0}},
                                  infer_imputer, decompose_imputer);
-const OpDef kOneHotEncoder = of_strings(
-    ml_record(OpKind::OneHotEncoder, "OneHotEncoder",
-              {{"cats_int64s", AttrType::Ints}, {"cats_strings", AttrType::Texts}, {"zeros", AttrType::Int, 1}},
-              infer_one_hot_encoder, decompose_one_hot_encoder));
+const OpDef kOneHotEncoder =
+    of_strings(ml_record(OpKind::OneHotEncoder, "OneHotEncoder",
+                         {{"cats_int64s", AttrType::Ints}, {"cats_strings", AttrType::Texts}, flag("zeros", 1)},
+                         infer_one_hot_encoder, decompose_one_hot_encoder));
 const OpDef kFeatureVectorizer =
     with_operands(ml_record(OpKind::FeatureVectorizer, "FeatureVectorizer", {{"inputdimensions", AttrType::Ints}},
                             infer_feature_vectorizer, decompose_feature_vectorizer),

@@ -29,7 +29,7 @@ Term linear_scores(Builder& build, const OpView& op, int64_t targets) {
 
 bool infer_linear_regressor(const OpView& op, std::vector<TensorType>& results) {
   const int64_t targets = int_of(op.op(), "targets");
-  if (!has_rows(op) || !is_post_transform(op) || !fits_targets(op, targets)) return false;
+  if (!has_rows(op) || !fits_targets(op, targets)) return false;
   results = {{DType::F32, {rows_shape(op)[0], {targets, {}}}, {}}};
   return true;
 }
@@ -46,7 +46,7 @@ int64_t score_count(const OpView& op) {
 }
 
 bool infer_linear_classifier(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_rows(op) || !is_post_transform(op)) return false;
+  if (!has_rows(op)) return false;
   const int64_t classes = class_count(op, kClasses), scores = score_count(op);
   if (classes == 0 || !fits_targets(op, scores)) return false;
   if (scores != classes && scores != 1)
@@ -87,7 +87,7 @@ const OpDef kLinearRegressor{.kind = OpKind::LinearRegressor,
                              .onnx = {"LinearRegressor", 1, "ai.onnx.ml"},
                              .attrs = {{"coefficients", AttrType::Reals},
                                        {"intercepts", AttrType::Reals},
-                                       {"post_transform", AttrType::Text, "NONE"},
+                                       choice("post_transform", "NONE", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT"),
                                        {"targets", AttrType::Int, 1}},
                              .infer = infer_linear_regressor,
                              .decompose = decompose_linear_regressor};
@@ -100,7 +100,7 @@ const OpDef kLinearClassifier{.kind = OpKind::LinearClassifier,
                                         {"coefficients", AttrType::Reals, {}, true},
                                         {"intercepts", AttrType::Reals},
                                         {"multi_class", AttrType::Int, 0},
-                                        {"post_transform", AttrType::Text, "NONE"}},
+                                        choice("post_transform", "NONE", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT")},
                               .outputs = {1, 2},
                               .infer = infer_linear_classifier,
                               .decompose = decompose_linear_classifier,

@@ -35,14 +35,6 @@ Term rows_of(Builder& build, const OpView& op, DType dtype) {
   return (op.type(0).ndim() == 1 ? x.reshape({1, op.dims(0)[0]}) : x).cast(dtype);
 }
 
-bool is_post_transform(const OpView& op) {
-  const std::string& name = text_of(op.op(), "post_transform");
-  static const std::vector<std::string> known = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-  if (contains(known, name)) return true;
-  return op.fail("post-transform", "post_transform '{}' is unknown, expected one of {}", printable(name),
-                 join(known, ", "));
-}
-
 Term logistic(Term x) { return x.apply(OpKind::Sigmoid); }
 
 /// The softmax of the scores that are not zero; those that are stay about zero.

@@ -27,8 +27,6 @@ Shape rows_shape(const OpView& op);
 /// Operand 0 as a matrix of `dtype`.
 Term rows_of(Builder& build, const OpView& op, DType dtype);
 
-/// True if the attribute post_transform is one that ONNX knows; else reports.
-bool is_post_transform(const OpView& op);
 /// The scores [rows, n] behind the transform of that name.
 Term post_transform(Term scores, const std::string& name);
 /// 1 / (1 + exp(-x)).

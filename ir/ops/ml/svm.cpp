@@ -16,11 +16,7 @@ namespace {
 
 const ClassAttrs kClasses{};
 
-bool is_kernel(const OpView& op) {
-  const std::string& kernel = text_of(op.op(), "kernel_type");
-  if (kernel != "LINEAR" && kernel != "POLY" && kernel != "RBF" && kernel != "SIGMOID")
-    return op.fail("svm-kernel", "kernel_type '{}' is unknown, expected LINEAR, POLY, RBF or SIGMOID",
-                   printable(kernel));
+bool has_kernel_params(const OpView& op) {
   const size_t count = reals_of(op, "kernel_params").size();
   return count == 0 || count == 3 || op.fail("svm-kernel", "kernel_params has {} entries, expected 3", count);
 }
@@ -52,7 +48,7 @@ Term kernels(Builder& build, const OpView& op, Term rows, Term vectors) {
 // The regressor.
 
 bool infer_svm_regressor(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_rows(op) || !is_kernel(op) || !is_post_transform(op)) return false;
+  if (!has_rows(op) || !has_kernel_params(op)) return false;
   const int64_t features = rows_shape(op)[1].bound, supports = int_of(op.op(), "n_supports");
   const auto vectors = static_cast<int64_t>(reals_of(op, "support_vectors").size()),
              coefficients = static_cast<int64_t>(reals_of(op, "coefficients").size());
@@ -112,7 +108,7 @@ bool has_svm_lengths(const OpView& op, const Supports& s) {
 }
 
 bool infer_svm_classifier(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_rows(op) || !is_kernel(op) || !is_post_transform(op)) return false;
+  if (!has_rows(op) || !has_kernel_params(op)) return false;
   const Supports s = supports_of(op);
   const int64_t classes = class_count(op, kClasses);
   if (classes == 0) return false;
@@ -181,10 +177,10 @@ const OpDef kSVMRegressor{.kind = OpKind::SVMRegressor,
                           .onnx = {"SVMRegressor", 1, "ai.onnx.ml"},
                           .attrs = {{"coefficients", AttrType::Reals},
                                     {"kernel_params", AttrType::Reals},
-                                    {"kernel_type", AttrType::Text, "LINEAR"},
+                                    choice("kernel_type", "LINEAR", "LINEAR POLY RBF SIGMOID"),
                                     {"n_supports", AttrType::Int, 0},
                                     {"one_class", AttrType::Int, 0},
-                                    {"post_transform", AttrType::Text, "NONE"},
+                                    choice("post_transform", "NONE", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT"),
                                     {"rho", AttrType::Reals},
                                     {"support_vectors", AttrType::Reals}},
                           .infer = infer_svm_regressor,
@@ -197,8 +193,8 @@ const OpDef kSVMClassifier{.kind = OpKind::SVMClassifier,
                                      {"classlabels_strings", AttrType::Texts},
                                      {"coefficients", AttrType::Reals},
                                      {"kernel_params", AttrType::Reals},
-                                     {"kernel_type", AttrType::Text, "LINEAR"},
-                                     {"post_transform", AttrType::Text, "NONE"},
+                                     choice("kernel_type", "LINEAR", "LINEAR POLY RBF SIGMOID"),
+                                     choice("post_transform", "NONE", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT"),
                                      {"prob_a", AttrType::Reals},
                                      {"prob_b", AttrType::Reals},
                                      {"rho", AttrType::Reals},

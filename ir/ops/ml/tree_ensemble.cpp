@@ -96,14 +96,9 @@ std::optional<TreeModel> regressor_model(const OpView& op) {
 bool infer_regressor(const OpView& op, std::vector<TensorType>& results) {
   const int64_t targets = op.op().integer_or("n_targets", 0);
   if (targets < 1) return op.fail("tree-targets", "n_targets is {}, expected at least 1", targets);
-  const std::string& join = text_of(op.op(), "aggregate_function");
-  if (join != "SUM" && join != "AVERAGE" && join != "MIN" && join != "MAX")
-    return op.fail("tree-join", "aggregate_function '{}' is unknown, expected SUM, AVERAGE, MIN or MAX",
-                   printable(join));
   const std::string& transform = text_of(op.op(), "post_transform");
   const bool is_plain = transform == "NONE" || transform == "PROBIT";
-  if (!has_rows(op) || !is_post_transform(op) || !is_transform_of_one(op, is_plain, targets) || !base_fits(op, targets))
-    return false;
+  if (!has_rows(op) || !is_transform_of_one(op, is_plain, targets) || !base_fits(op, targets)) return false;
   results = {{DType::F32, {rows_shape(op)[0], {targets, {}}}, {}}};
   return true;
 }
@@ -137,7 +132,7 @@ LoneClass lone_class(const OpView& op) {
 
 bool infer_classifier(const OpView& op, std::vector<TensorType>& results) {
   const int64_t classes = class_count(op, kClasses);
-  if (classes == 0 || !has_rows(op) || !is_post_transform(op)) return false;
+  if (classes == 0 || !has_rows(op)) return false;
   const LoneClass lone = lone_class(op);
   const bool is_pair = classes == 2 && lone.is_lone;
   if (is_pair && text_of(op.op(), "post_transform") == "PROBIT")
@@ -230,7 +225,7 @@ std::vector<AttrSpec> listed_attrs(const std::vector<AttrSpec>& own) {
                                  {"nodes_truenodeids", AttrType::Ints},
                                  {"nodes_values", AttrType::Reals},
                                  {"nodes_values_as_tensor", AttrType::Tensor},
-                                 {"post_transform", AttrType::Text, "NONE"}};
+                                 choice("post_transform", "NONE", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT")};
   attrs.insert(attrs.end(), own.begin(), own.end());
   std::sort(attrs.begin(), attrs.end(),
             [](const AttrSpec& a, const AttrSpec& b) { return std::string_view(a.name) < b.name; });
@@ -242,7 +237,7 @@ std::vector<AttrSpec> listed_attrs(const std::vector<AttrSpec>& own) {
 const OpDef kTreeEnsembleRegressor{.kind = OpKind::TreeEnsembleRegressor,
                                    .name = "TreeEnsembleRegressor",
                                    .onnx = {"TreeEnsembleRegressor", 1, "ai.onnx.ml"},
-                                   .attrs = listed_attrs({{"aggregate_function", AttrType::Text, "SUM"},
+                                   .attrs = listed_attrs({choice("aggregate_function", "SUM", "SUM AVERAGE MIN MAX"),
                                                           {"n_targets", AttrType::Int},
                                                           {"target_ids", AttrType::Ints},
                                                           {"target_nodeids", AttrType::Ints},

@@ -97,9 +97,6 @@ bool check_locale(const OpView& op) {
 }
 
 bool check_normalizer(const OpView& op) {
-  const std::string& action = text_of(op.op(), "case_change_action");
-  if (action != "LOWER" && action != "UPPER" && action != "NONE")
-    return op.fail("normalizer-case", "case_change_action is '{}', expected LOWER, UPPER or NONE", printable(action));
   const Shape& shape = op.type(0).shape;
   const bool is_row = shape.size() == 2 && shape[0].bound == 1 && !shape[0].is_run_time();
   if (shape.size() != 1 && !is_row)
@@ -163,8 +160,8 @@ const OpDef kChangeCase = change_case();
 const OpDef kStringNormalizer{.kind = OpKind::StringNormalizer,
                               .name = "StringNormalizer",
                               .onnx = {"StringNormalizer", 10},
-                              .attrs = {{"case_change_action", AttrType::Text, "NONE"},
-                                        {"is_case_sensitive", AttrType::Int, 0},
+                              .attrs = {choice("case_change_action", "NONE", "NONE LOWER UPPER"),
+                                        flag("is_case_sensitive", 0),
                                         {"locale", AttrType::Text, "en_US"},
                                         {"stopwords", AttrType::Texts}},
                               .infer = infer_normalizer,

@@ -1,6 +1,6 @@
 // Records read an operator of all opsets, with the attributes of each. This table says which of them an opset does not
-// have: a model that gives one all the same means another opset than it names. Without it SpaceToDepth of opset 13 would
-// read `mode`, which is of opset 28. A test compares the table with the schemas of the onnx package.
+// have: a model that gives one all the same means another opset than it names. Without it SpaceToDepth of opset 13
+// would read `mode`, which is of opset 28. A test compares the table with the schemas of the onnx package.
 #include "frontend/attribute_opsets.h"
 
 #include <algorithm>
@@ -64,8 +64,7 @@ constexpr Row kRows[] = {
     {"Reshape", "allowzero", 14},
     {"Reshape", "shape", 1, 5},
     {"Resize", "antialias axes keep_aspect_ratio_policy", 18},
-    {"Resize",
-     "coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value nearest_mode", 11},
+    {"Resize", "coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value nearest_mode", 11},
     {"RoiAlign", "coordinate_transformation_mode", 16},
     {"Scan", "directions", 8, 9},
     {"Scan", "scan_input_axes scan_input_directions scan_output_axes scan_output_directions", 9},

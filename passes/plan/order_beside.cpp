@@ -96,6 +96,17 @@ class BesideOrder {
     if (Step* before = operand_maker(steps, at, count))
       steps[at].waits.push_back(
           {writer_.done_signal(*before, axes, count), writer_.once(), 0, Wait::Reason::Data, !axes.empty()});
+    if (!axes.empty()) wait_for_meeting_before(steps, at, axes);
+  }
+
+  /// What precedes it on its own stream is done on this rank, and on those that it met there: a kernel that reaches into
+  /// the windows of others waits for these.
+  void wait_for_meeting_before(std::vector<Step>& steps, size_t at, const std::vector<int>& axes) {
+    size_t before = at;
+    while (before > 0 && (!runs_beside(steps[before - 1]) || steps[before - 1].stream != steps[at].stream)) --before;
+    if (before == 0 || is_meeting_of(plan_, steps[before - 1], axes)) return;
+    const SignalId done = writer_.done_signal(steps[before - 1], axes, 1);
+    steps[at].waits.push_back({done, writer_.once(), 0, Wait::Reason::Data, true});
   }
 
   SignalWriter writer_;

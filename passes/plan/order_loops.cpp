@@ -193,7 +193,8 @@ class LoopOrder {
   }
 
   /// A peer kernel starts when what it reads is there on all ranks, and when no rank uses any longer what it writes: it
-  /// waits for the last step before it on each stream that made its operands, or for the last one before the loop.
+  /// waits for the last step before it on each stream that made its operands, or for the last one before the loop. It
+  /// need not wait for one that has ended with a barrier of all these ranks. Ranks of another axis say nothing of them.
   void wait_for_peers(std::vector<Step>& steps, size_t at, std::vector<Step>& body, size_t w, int trips) {
     const std::vector<int> axes = barrier_axes(plan_, body[w]);
     if (axes.empty()) return;
@@ -202,7 +203,7 @@ class LoopOrder {
       if (conflict(body[w], body[t]) || body[t].stream == body[w].stream) last[body[t].stream] = t;
     for (const auto& entry : last) {
       Step& target = body[entry.second];
-      if (meets_ranks(plan_, target) && target.stream == body[w].stream) continue;  // it ended with a barrier
+      if (target.stream == body[w].stream && is_meeting_of(plan_, target, axes)) continue;
       wait(body[w], writer_.done_signal(target, axes, trips), Per::Chunk, 0, Wait::Reason::Data, true);
     }
     for (size_t t = w + 1; t < body.size(); ++t)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/base/contains.h"
+
 namespace weftc {
 
 int SignalWriter::stream(const std::string& name) {
@@ -61,10 +63,17 @@ Step& first_leaf(Step& step) {
   return !loop || loop->body.empty() ? step : first_leaf(loop->body.front());
 }
 
-bool meets_ranks(const Plan& plan, const Step& step) {
+std::vector<int> meeting_axes(const Plan& plan, const Step& step) {
   const auto* what = std::get_if<CollectiveStep>(&step.what);
-  return (what && what->kind != OpKind::ShardSlice) || !barrier_axes(plan, step).empty();
+  return what && what->kind != OpKind::ShardSlice ? what->axes : barrier_axes(plan, step);
 }
+
+bool is_meeting_of(const Plan& plan, const Step& step, const std::vector<int>& axes) {
+  const std::vector<int> met = meeting_axes(plan, step);
+  return std::ranges::all_of(axes, [&](int axis) { return contains(met, axis); });
+}
+
+bool meets_ranks(const Plan& plan, const Step& step) { return !meeting_axes(plan, step).empty(); }
 
 bool conflict(const Access& a, const Access& b) { return a.buffer == b.buffer && (a.write || b.write); }
 

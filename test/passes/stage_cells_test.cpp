@@ -70,6 +70,23 @@ TEST_CASE("stage cells: derivatives and updates are of the cells of their nodes,
   CHECK(std::ranges::count_if(made->module->graph.order(), has_cell) > static_cast<long>(ops) * 3 / 4);
 }
 
+TEST_CASE("stage cells: derivatives and updates count where stages are cut") {
+  const std::string model = R"(<ir_version: 10, opset_import: ["" : 20]>
+m (float[512, 64] x, float[512, 64] target) => (float[512, 64] y)
+<float[64, 64] u = random(1, 0.1), float[64, 64] v = random(2, 0.1), float[64, 64] w = random(3, 0.1)> {
+  [a] p = MatMul(x, u) [b] q = MatMul(p, v) [c] y = MatMul(q, w)
+})";
+  const auto inference = prepare(model, "weft: 1\n", "bind-collectives");
+  const auto training = prepare(model, std::string("weft: 1\n") + kTraining, "bind-collectives");
+  const std::vector<LineItem> forward = cells_of(*inference).line, all = cells_of(*training).line;
+  REQUIRE(forward.size() == 3);
+  REQUIRE(all.size() == 3);
+  CAPTURE(all[2].time);
+  CHECK(forward[0].time == doctest::Approx(forward[1].time));
+  CHECK(all[0].time > 1.9 * forward[0].time);  // by its weight alone: nothing asks for the derivative by the input
+  CHECK(all[1].time > 1.3 * all[0].time);
+}
+
 TEST_CASE("branches in line: an early end stands behind what it reads") {
   const auto made = prepare(R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[8, 6] x) => (float[8, 6] y, float[8, 6] e) {

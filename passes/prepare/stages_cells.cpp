@@ -63,9 +63,20 @@ Stages::CellLine Stages::line_of_cells() const {
   return line;
 }
 
+/// What each cell takes with the derivatives of its nodes and the updates of its parameters: they are in its stage.
+void Stages::add_rest_of_training(std::vector<LineItem>& line) const {
+  const Ceilings ceilings = ceilings_of(target_);
+  for (const OpId id : graph_.order()) {
+    const Op& op = graph_.op(id);
+    if (phase_of_[id.index] == Phase::Forward || is_source(op) || stage(id) < 0) continue;
+    line[static_cast<size_t>(stage(id))].time += seconds_alone(module_, graph_, op, ceilings);
+  }
+}
+
 /// Stages of about the same time, cut between nodes.
 void Stages::assign_cuts() {
-  const CellLine line = line_of_cells();
+  CellLine line = line_of_cells();
+  if (module_.training) line.cells = Stages(module_, schedule_, target_, diags_).find_cells().line;
   const size_t stages = schedule_.pipeline->stages.size();
   if (line.cells.size() < stages) {
     diags_.error("stages-too-many", schedule_.pipeline->stages[0].loc, "the model has {} nodes for {} stages",
@@ -118,6 +129,7 @@ StageCells Stages::find_cells() {
     find_sums_of_gradients();
     find_homes();
     assign_update();
+    add_rest_of_training(found.line);
   }
   found.cell_of = stage_of_;
   return found;

@@ -13,6 +13,7 @@
 #include "cli/training_memory.h"
 #include "ir/base/contains.h"
 #include "ir/plan_walk.h"
+#include "ir/segments.h"
 #include "passes/plan/memory_peak.h"
 
 namespace weftc {
@@ -256,6 +257,7 @@ std::string memory_json(const Plan& plan) {
                                     {"own_bytes", std::to_string(program.own_bytes)},
                                     {"thread_bytes", std::to_string(program.thread_bytes)},
                                     {"window_bytes", std::to_string(program.window_bytes)},
+                                    {"weight_bytes", std::to_string(image_bytes(plan, program))},
                                     {"peaks", json_list(peaks)}}));
   }
   return json_lines(programs);

@@ -10,6 +10,8 @@ namespace weftc {
 namespace {
 
 constexpr size_t kMostEntries = 30;
+// Of the program's time: what an entry has to save.
+constexpr double kTiny = 1e-3;
 constexpr double kPicoseconds = 1e12;
 
 class EntryTrials {
@@ -44,12 +46,13 @@ class EntryTrials {
   /// Says of each entry what it saves, and drops that without which the program is fastest. False where each is worth
   /// its line.
   bool drop_slowest() {
+    const double tolerable = (1 + kTiny) * best_.seconds;
     std::optional<PredictedSchedule> fastest;
     for (size_t e = 0; e < best_.layouts->entries.size(); ++e) {
       std::optional<PredictedSchedule> without = predict_without(e);
       if (!without) continue;
       note(best_.layouts->entries[e], *without);
-      if (without->refused.empty() && without->seconds <= (fastest ? fastest->seconds : best_.seconds))
+      if (without->refused.empty() && without->seconds <= (fastest ? fastest->seconds : tolerable))
         fastest = std::move(without);
     }
     if (!fastest) return false;
@@ -76,6 +79,21 @@ bool has_layouts_alone(const PlanRequest& request, const PredictedSchedule& base
 }
 
 }  // namespace
+
+PredictedSchedule drop_tiny_entries(const Options& options, const PlanRequest& request, const PredictedSchedule& base) {
+  if (!has_layouts_alone(request, base)) return base;
+  ShardingPlan layouts = *base.layouts;
+  const auto is_tiny = [&](const PlannedEntry& entry) {
+    return !entry.is_needed && static_cast<double>(entry.saves) < kTiny * base.seconds * kPicoseconds;
+  };
+  if (std::erase_if(layouts.entries, is_tiny) == 0) return base;
+  Diags refused;
+  const std::optional<std::string> text = schedule_of(request, layouts, refused);
+  if (!text) return base;
+  PredictedSchedule made = predict(options, base.what, *text);
+  made.layouts = std::move(layouts);
+  return made.refused.empty() && made.seconds <= (1 + kTiny) * base.seconds ? made : base;
+}
 
 PredictedSchedule plan_entries(const Options& options, const PlanRequest& request, const PredictedSchedule& base) {
   if (!has_layouts_alone(request, base) || base.layouts->entries.size() > kMostEntries) return base;

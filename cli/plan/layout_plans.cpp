@@ -146,10 +146,14 @@ std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanReques
   LayoutPlans made{plan_sharding(c->module, c->schedule, c->target, request.machine, limits)};
   if (made.plans.empty()) made.least = least_memory(c->module, c->schedule, c->target, request.machine, limits);
   if (request.is_compared) made.known = known_plans(c->module, c->schedule, c->target, request.machine, limits);
+  if (request.wants_data_parallel)
+    made.data_parallel = data_parallel_plan(c->module, c->schedule, c->target, request.machine, limits);
+  made.ops = static_cast<int64_t>(c->module.graph.op_count());
   std::vector<ShardingPlan*> named;
   for (ShardingPlan& plan : made.plans) named.push_back(&plan);
   for (KnownPlan& known : made.known)
     if (known.plan) named.push_back(&*known.plan);
+  if (made.data_parallel) named.push_back(&*made.data_parallel);
   for (ShardingPlan* plan : named)
     if (!request.mesh) name_axes(c->module, *plan);
   return made;

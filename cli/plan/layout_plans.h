@@ -20,6 +20,7 @@ struct PlanRequest {
   std::optional<Mesh> mesh = {};  // of that schedule
   size_t explained = 1;           // of so many plans it is said what their entries save
   bool is_compared = false;       // with layouts that people know
+  bool wants_data_parallel = false;
 };
 
 /// Plans of all meshes that the ranks can form, the best first. Their axes have names, `dp` where they slice samples
@@ -28,6 +29,8 @@ struct LayoutPlans {
   std::vector<ShardingPlan> plans;
   MemoryNeed least = {};              // where the memory suffices for none
   std::vector<KnownPlan> known = {};  // where they are asked for
+  std::optional<ShardingPlan> data_parallel = {};  // where it is asked for
+  int64_t ops = 0;                                 // of the graph
 };
 /// Nothing after reporting.
 std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanRequest& request, Diags& diags);

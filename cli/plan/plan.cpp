@@ -5,7 +5,9 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 
+#include "cli/build.h"
 #include "cli/commands.h"
 #include "cli/machine_use.h"
 #include "cli/page.h"
@@ -16,6 +18,7 @@
 #include "cli/plan/stage_plans.h"
 #include "cli/plan/transform_plans.h"
 #include "cli/process.h"
+#include "cli/table.h"
 #include "frontend/schedule_reader.h"
 #include "frontend/schedule_writer.h"
 
@@ -25,6 +28,8 @@ namespace {
 
 // Of the layouts, whose times are sums over ops, so many are compiled to the end where that says more.
 constexpr size_t kMostLayouts = 3;
+// Ops of all ranks: level shard compiles no larger programs.
+constexpr int64_t kMostOpsOfRanks = 100'000;
 
 /// "weft: 1", or the text of the schedule that is kept.
 std::optional<std::string> kept_text(const Options& options, Diags& diags) {
@@ -105,8 +110,40 @@ std::vector<PredictedSchedule> predict_known(const Options& options, const PlanR
   return predicted;
 }
 
-/// The best layouts of a training as if there were memory enough, where there is not: values can be computed again.
-std::vector<PredictedSchedule> predict_recomputed(const Options& options, const PlanRequest& request, Diags& diags) {
+/// The same. Sums over values know nothing of what a program needs besides these: where all programs lack memory,
+/// layouts are chosen anew for as much less.
+std::vector<PredictedSchedule> predict_fitting(const Options& options, const PlanRequest& request,
+                                               const std::vector<ShardingPlan>& plans, Diags& diags) {
+  constexpr int kMostTries = 4;
+  std::vector<PredictedSchedule> found, last = predict_layouts(options, request, plans, diags);
+  Machine smaller = request.machine;
+  PlanRequest anew{request.file, request.kept, smaller, request.ranks, request.mesh, request.explained};
+  for (int tries = 0; !last.empty(); ++tries) {
+    const int64_t lacking = std::ranges::min(last, {}, &PredictedSchedule::lacking).lacking;
+    std::ranges::move(last, std::back_inserter(found));
+    last.clear();
+    smaller.memory -= lacking;
+    if (lacking == 0 || tries == kMostTries || smaller.memory <= 0) break;
+    if (const std::optional<LayoutPlans> fewer = plan_layouts(options, anew, diags))
+      last = predict_layouts(options, request, fewer->plans, diags);
+  }
+  return found;
+}
+
+/// Data parallel, which every training is measured by.
+std::vector<PredictedSchedule> predict_data_parallel(const Options& options, const PlanRequest& request,
+                                                     const LayoutPlans& layouts, Diags& diags) {
+  const std::optional<ShardingPlan>& plan = layouts.data_parallel;
+  const std::optional<std::string> text = plan ? schedule_of(request, *plan, diags) : std::nullopt;
+  if (!text) return {};
+  std::vector<PredictedSchedule> predicted = {predict_aloud(options, axes_text(plan->mesh) + ", data parallel", *text)};
+  predicted.back().layouts = plan;
+  return predicted;
+}
+
+/// The best layouts as if there were memory enough, where there is not by sums over values: a program may need less, and
+/// that of a training computes values again.
+std::vector<PredictedSchedule> predict_roomy(const Options& options, const PlanRequest& request, Diags& diags) {
   Machine roomy = request.machine;
   roomy.memory = 0;
   PlanRequest unlimited{request.file, request.kept, roomy, request.ranks, request.mesh};
@@ -120,6 +157,12 @@ const PredictedSchedule& best_of(const std::vector<PredictedSchedule>& schedules
   return *std::ranges::min_element(schedules, [](const auto& a, const auto& b) { return a.is_better_than(b); });
 }
 
+/// A schedule that several searches found is one.
+void drop_repeated(std::vector<PredictedSchedule>& schedules) {
+  std::set<std::string> known;
+  std::erase_if(schedules, [&](const auto& one) { return !one.text.empty() && !known.insert(one.text).second; });
+}
+
 /// Why most of them cannot run, and how many that are.
 std::pair<std::string, int> commonest_reason(const std::vector<PredictedSchedule>& schedules) {
   std::map<std::string, int> numbers;
@@ -127,12 +170,19 @@ std::pair<std::string, int> commonest_reason(const std::vector<PredictedSchedule
   return *std::ranges::max_element(numbers, {}, &std::pair<const std::string, int>::second);
 }
 
-/// Of those that may be the fastest then.
-void drop_needless_entries(const Options& options, const PlanRequest& request, std::vector<PredictedSchedule>& found) {
-  constexpr double kNear = 1.15;
+/// Those that may be the fastest then have only entries that pay, and a training's collectives in buckets.
+void improve_near_best(const Options& options, const PlanRequest& request, bool trains,
+                       std::vector<PredictedSchedule>& found) {
+  constexpr double kNear = 1.15, kNearInBuckets = 2;
   const double best = best_of(found).seconds;
   for (PredictedSchedule& one : found)
-    if (one.seconds <= kNear * best) one = plan_entries(options, request, one);
+    if (one.refused.empty() && one.seconds <= kNear * best) one = plan_entries(options, request, one);
+  std::vector<PredictedSchedule> in_buckets;
+  for (const PredictedSchedule& one : found)
+    if (trains && one.refused.empty() && one.seconds <= kNearInBuckets * best)
+      if (PredictedSchedule made = plan_buckets(options, one); made.seconds < one.seconds)
+        in_buckets.push_back(std::move(made));
+  std::ranges::move(in_buckets, std::back_inserter(found));
 }
 
 /// What is planned for: the user's schedule, as text and as it is read.
@@ -151,19 +201,32 @@ void report_memory(const Options& options, const PlanRequest& request, const Mem
               request.ranks, bytes_text(request.machine.memory), bytes_text(least.bytes), join(parts, ", "));
 }
 
-/// Levels above the layouts: stages where they are asked for, and transforms of the best schedule.
-std::optional<std::string> plan_above_layouts(const Options& options, const Planned& planned,
-                                              const LayoutPlans& layouts, Diags& diags, PlanReport* report) {
-  std::vector<PredictedSchedule> found = predict_layouts(options, planned.request, layouts.plans, diags);
+/// What the whole compiler predicts of all candidates of a level, but for transforms.
+std::vector<PredictedSchedule> predict_candidates(const Options& options, const Planned& planned,
+                                                  const LayoutPlans& layouts, Diags& diags) {
+  const PlanRequest& request = planned.request;
+  std::vector<PredictedSchedule> found = predict_fitting(options, request, layouts.plans, diags);
   const bool trains = planned.kept.train.has_value();
-  if (trains && planned.request.machine.memory > 0)
-    std::ranges::move(predict_recomputed(options, planned.request, diags), std::back_inserter(found));
+  const bool is_above_layouts = options.level != "shard";
+  if (trains && is_above_layouts)
+    std::ranges::move(predict_data_parallel(options, request, layouts, diags), std::back_inserter(found));
+  const bool is_found = !found.empty() && best_of(found).refused.empty();
+  if (request.machine.memory > 0 && (!is_found || (trains && is_above_layouts)))
+    std::ranges::move(predict_roomy(options, request, diags), std::back_inserter(found));
   if (options.level == "pipeline") {
     const bool has_best = !found.empty() && best_of(found).refused.empty();
     const double best = has_best ? best_of(found).seconds : std::numeric_limits<double>::infinity();
     const ShardingPlan* whole = layouts.plans.empty() ? nullptr : &layouts.plans.front();
-    std::ranges::move(plan_stages(options, planned.request, trains, best, whole), std::back_inserter(found));
+    std::ranges::move(plan_stages(options, request, trains, best, whole), std::back_inserter(found));
   }
+  drop_repeated(found);
+  return found;
+}
+
+/// The best of whole programs: of layouts alone, of stages where they are asked for, and with transforms of the best.
+std::optional<std::string> plan_of_programs(const Options& options, const Planned& planned, const LayoutPlans& layouts,
+                                            Diags& diags, PlanReport* report) {
+  std::vector<PredictedSchedule> found = predict_candidates(options, planned, layouts, diags);
   if (found.empty()) {
     report_memory(options, planned.request, layouts.least, diags);
     return {};
@@ -175,9 +238,13 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
                 "none of {} schedules can run on this machine ({} of them: {})", found.size(), number, reason);
     return {};
   }
-  if (best_of(found).stages.empty()) drop_needless_entries(options, planned.request, found);
-  PredictedSchedule transformed = plan_transforms(options, best_of(found));
-  if (transformed.is_better_than(best_of(found))) found.push_back(std::move(transformed));
+  if (options.level == "shard") {
+    for (PredictedSchedule& one : found) one = drop_tiny_entries(options, planned.request, one);
+  } else {
+    improve_near_best(options, planned.request, planned.kept.train.has_value(), found);
+    PredictedSchedule transformed = plan_transforms(options, best_of(found));
+    if (transformed.is_better_than(best_of(found))) found.push_back(std::move(transformed));
+  }
   std::fprintf(stderr, "%s", schedule_table(found).c_str());
   if (report)
     *report = report_of_schedules(planned.request, layouts, found,
@@ -185,7 +252,7 @@ std::optional<std::string> plan_above_layouts(const Options& options, const Plan
   return best_of(found).text;
 }
 
-/// The best layouts alone.
+/// The best layouts of a model that is too large for programs of it to be tried, by sums over ops and values.
 std::optional<std::string> plan_of_layouts(const Options& options, const Planned& planned, const LayoutPlans& layouts,
                                            Diags& diags, PlanReport* report) {
   if (layouts.plans.empty()) {
@@ -214,11 +281,13 @@ std::optional<std::string> planned_schedule(const Options& options, Diags& diags
   if (!ranks || !takes_entries(file, *text, diags)) return {};
   Planned planned{{file, *text, *machine, *ranks}, std::move(*kept)};
   if (!planned.kept.mesh.empty()) planned.request.mesh = planned.kept.mesh;
-  if (options.level != "shard") planned.request.explained = kMostLayouts;
+  planned.request.explained = options.level == "shard" ? 2 : kMostLayouts;
   planned.request.is_compared = report != nullptr;
+  planned.request.wants_data_parallel = planned.kept.train && options.level != "shard";
   const std::optional<LayoutPlans> layouts = plan_layouts(options, planned.request, diags);
   if (!layouts) return {};
-  return (options.level == "shard" ? plan_of_layouts : plan_above_layouts)(options, planned, *layouts, diags, report);
+  const bool by_sums = options.level == "shard" && layouts->ops * *ranks > kMostOpsOfRanks;
+  return (by_sums ? plan_of_layouts : plan_of_programs)(options, planned, *layouts, diags, report);
 }
 
 /// The same, and the page of --page. A page that cannot be written is reported, and the schedule is there all the same.

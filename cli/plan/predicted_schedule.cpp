@@ -30,6 +30,11 @@ std::optional<PredictedSchedule> with_recomputation(const Options& options, cons
   return predict(options, kept.what + ", recomputed", *text);
 }
 
+std::string first_error(const Diags& diags) {
+  const auto is_error = [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::Error; };
+  return std::ranges::find_if(diags.all(), is_error)->id;
+}
+
 TimeParts parts_of(const Timeline& timeline) {
   const BusyTimes busy = mean_times(busy_times(timeline));
   TimeParts parts;
@@ -78,24 +83,28 @@ PredictedSchedule predict(const Options& options, std::string what, std::string 
   quiet.quiet = true;
   Diags diags;
   const std::unique_ptr<Compilation> c = before ? compile_graph_on(*before, quiet, diags) : compile_graph(quiet, diags);
-  if (!c || !compile_plan(*c, quiet, diags)) {
-    made.refused = "[" + diags.all().front().id + "]";
-  } else {
-    const Timeline timeline = predicted_timeline(*c);
-    made.seconds = timeline.seconds;
-    made.time = parts_of(timeline);
-    made.exchanges = exchanges_of(timeline);
-    made.memory = needed_bytes(c->plan);
-    if (c->machine.memory > 0 && made.memory > c->machine.memory) made.refused = kTooLittleMemory;
+  const bool runs = c && compile_plan(*c, quiet, diags);
+  made.memory = c ? needed_bytes(c->plan) : 0;  // nothing where there is no plan
+  if (c && c->machine.memory > 0) made.lacking = std::max<int64_t>(0, made.memory - c->machine.memory);
+  if (!runs && made.lacking == 0) {
+    made.refused = "[" + first_error(diags) + "]";
+    return made;
   }
+  const Timeline timeline = predicted_timeline(*c);
+  made.seconds = timeline.seconds;
+  made.time = parts_of(timeline);
+  made.exchanges = exchanges_of(timeline);
+  if (made.lacking > 0) made.refused = kTooLittleMemory;
   return made;
 }
 
 PredictedSchedule predict_aloud(const Options& options, std::string what, std::string text) {
   PredictedSchedule made = predict(options, std::move(what), std::move(text));
   if (made.refused == kTooLittleMemory)
-    if (std::optional<PredictedSchedule> again = with_recomputation(options, made); again && again->refused.empty())
+    if (std::optional<PredictedSchedule> again = with_recomputation(options, made); again && again->refused.empty()) {
+      again->lacking = made.lacking;
       made = std::move(*again);
+    }
   progress(options, format("{}: {}", made.what, made.refused.empty() ? seconds_text(made.seconds) : made.refused));
   return made;
 }

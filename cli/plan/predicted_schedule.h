@@ -16,6 +16,7 @@ struct PredictedSchedule {
   std::string text;     // YAML
   double seconds = 0;   // of an invocation
   int64_t memory = 0;   // bytes of the fullest rank
+  int64_t lacking = 0;  // bytes that it needs and the machine's ranks lack, before anything is computed again
   std::string refused;  // why there is no such program, or "": "[pipeline-rows]", "too little memory"
   TimeParts time = {};  // its parts
   std::vector<ExchangeRow> exchanges = {};   // of the rank that sends most

@@ -95,7 +95,79 @@ class TransformSearch {
   std::vector<std::string> comments_;
 };
 
+/// Collectives of a training by the ends of their names, and what their buckets are called.
+struct Bucketed {
+  const char *pattern, *into;
+};
+constexpr Bucketed kBucketed[] = {
+    {"*.grad.sum*", "sums"}, {"*.grad.scatter*", "scatters"}, {"*.next.gather", "gathers"}, {"*.squares.sum", "norms"}};
+constexpr int64_t kBucketSizes[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20};
+
+class BucketSearch {
+ public:
+  BucketSearch(const Options& options, const PredictedSchedule& base)
+      : options_(options), base_(base), best_(base) {}
+
+  PredictedSchedule run() {
+    Diags refused;
+    before_ = compile_before_transforms(with_schedule(options_, base_.text), refused);
+    if (!before_) return base_;
+    const SelectableNames names(before_->module, before_->module.graph);
+    for (const Bucketed& kind : kBucketed) {
+      const Selector pattern{Selector::Kind::Name, kind.pattern, {}};
+      if (!names.bindings({pattern}).empty() && !names.select_ops(pattern, {}).empty()) try_kind(kind, pattern);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  /// Of each size, in turn and on a stream of their own: the fastest, if it is worth its lines.
+  void try_kind(const Bucketed& kind, const Selector& pattern) {
+    const double before = best_.seconds;
+    const std::vector<TransformStep> chosen = chosen_;
+    for (const int64_t size : kBucketSizes) {
+      std::vector<TransformStep> steps = chosen;
+      steps.push_back({FuseStep{{pattern}, kind.into, {}, size}, {}});
+      try_steps(steps);
+      steps.push_back({OverlapStep{{{Selector::Kind::Name, std::string(kind.into) + ".*", {}}}, 0}, {}});
+      try_steps(steps);
+    }
+    progress(options_, format("{}, {} in buckets: {}", base_.what, kind.pattern, seconds_text(best_.seconds)));
+    if (chosen_.size() == chosen.size()) return;
+    comments_.resize(chosen.size());
+    comments_.push_back("saves " + seconds_text(before - best_.seconds));
+    Diags refused;
+    best_.text = text_with(chosen_, refused).value_or(best_.text);
+  }
+
+  std::optional<std::string> text_with(const std::vector<TransformStep>& steps, Diags& refused) const {
+    return with_transforms("plan.yaml", base_.text, steps, refused, comments_);
+  }
+
+  void try_steps(const std::vector<TransformStep>& steps) {
+    Diags refused;
+    const std::optional<std::string> text = text_with(steps, refused);
+    if (!text) return;
+    PredictedSchedule made = predict(options_, base_.what + ", in buckets", *text, before_.get());
+    made.layouts = base_.layouts, made.stages = base_.stages;
+    if (!made.refused.empty() || made.seconds > kWorthALine * best_.seconds) return;
+    best_ = std::move(made);
+    chosen_ = steps;
+  }
+
+  const Options& options_;
+  const PredictedSchedule& base_;
+  std::unique_ptr<Compilation> before_;
+  PredictedSchedule best_;
+  std::vector<TransformStep> chosen_;  // of `best_`
+  std::vector<std::string> comments_;
+};
+
 }  // namespace
+
+PredictedSchedule plan_buckets(const Options& options, const PredictedSchedule& base) {
+  return BucketSearch(options, base).run();
+}
 
 PredictedSchedule plan_transforms(const Options& options, const PredictedSchedule& base) {
   return TransformSearch(options, base).run();

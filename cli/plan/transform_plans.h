@@ -8,4 +8,8 @@ namespace weftc {
 /// after another; itself where none is faster.
 PredictedSchedule plan_transforms(const Options& options, const PredictedSchedule& base);
 
+/// A training's schedule with the collectives of gradients and parameters in buckets, on a stream of their own where
+/// that is faster; itself where none pays.
+PredictedSchedule plan_buckets(const Options& options, const PredictedSchedule& base);
+
 }  // namespace weftc

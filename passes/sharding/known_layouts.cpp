@@ -25,7 +25,6 @@ class KnownLayoutsFinder {
 
   std::vector<KnownLayouts> run() const { return {{"all ranks alike"}, data_parallel(), fsdp(), megatron()}; }
 
- private:
   KnownLayouts data_parallel() const {
     KnownLayouts known{"data parallel"};
     const std::optional<Extent> samples = batch();
@@ -42,6 +41,7 @@ class KnownLayoutsFinder {
     return known;
   }
 
+ private:
   KnownLayouts fsdp() const {
     KnownLayouts known = data_parallel();
     known.name = "FSDP";
@@ -144,6 +144,10 @@ class KnownLayoutsFinder {
 
 std::vector<KnownLayouts> known_layouts(const Module& module, const KeptLayouts& kept, const Mesh& mesh) {
   return KnownLayoutsFinder(module, kept, mesh).run();
+}
+
+KnownLayouts data_parallel_layouts(const Module& module, const KeptLayouts& kept, const Mesh& mesh) {
+  return KnownLayoutsFinder(module, kept, mesh).data_parallel();
 }
 
 }  // namespace weftc

@@ -21,5 +21,7 @@ struct KnownLayouts {
 
 /// On all axes of a mesh. About what the user's entries are about they say nothing.
 std::vector<KnownLayouts> known_layouts(const Module& module, const KeptLayouts& kept, const Mesh& mesh);
+/// Data parallel alone.
+KnownLayouts data_parallel_layouts(const Module& module, const KeptLayouts& kept, const Mesh& mesh);
 
 }  // namespace weftc

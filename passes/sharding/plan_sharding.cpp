@@ -415,6 +415,17 @@ std::vector<KnownPlan> known_plans(Module& module, const Schedule& schedule, con
   return plans;
 }
 
+std::optional<ShardingPlan> data_parallel_plan(Module& module, const Schedule& schedule, const Target& target,
+                                               const Machine& machine, const PlanLimits& limits) {
+  const Mesh before = module.places.front().mesh;
+  const Mesh mesh = meshes_for(limits).front();
+  Planner planner(module, schedule, target, machine, limits);
+  std::optional<ShardingPlan> plan = planner.plan(data_parallel_layouts(module, planner.kept(), mesh), mesh).plan;
+  if (plan) planner.explain(*plan);
+  module.places.front().mesh = before;
+  return plan;
+}
+
 MemoryNeed least_memory(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
                         const PlanLimits& limits) {
   const Mesh before = module.places.front().mesh;

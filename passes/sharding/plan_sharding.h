@@ -61,6 +61,10 @@ std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule
 std::vector<KnownPlan> known_plans(Module& module, const Schedule& schedule, const Target& target,
                                    const Machine& machine, const PlanLimits& limits);
 
+/// Data parallel among them, with what its entries save; nothing where the samples are too few, or not known.
+std::optional<ShardingPlan> data_parallel_plan(Module& module, const Schedule& schedule, const Target& target,
+                                               const Machine& machine, const PlanLimits& limits);
+
 /// What no layouts of any mesh take less than, of the mesh that takes least: for who has too little.
 MemoryNeed least_memory(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
                         const PlanLimits& limits);

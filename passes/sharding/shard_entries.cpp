@@ -78,7 +78,9 @@ EntrySearch::EntrySearch(Module& module, LayerClasses classes, Schedule schedule
       target_(target),
       cost_(std::move(cost)),
       classes_(std::move(classes)),
-      names_(module, module.graph) {}
+      names_(module, module.graph) {
+  for (const Origin& origin : module.origins) nodes_.insert(origin.name);
+}
 
 std::optional<LayoutTrial> EntrySearch::lay_out() {
   Schedule schedule = schedule_;
@@ -196,9 +198,10 @@ std::optional<int64_t> EntrySearch::cost_without(size_t entry) {
   return without;
 }
 
-/// Entries without which the graph takes hardly longer than the `cost` that it has with all, from the last one on.
-void EntrySearch::drop_needless(int64_t cost) {
-  if (cost >= kCannotRun) return;  // a part of that would be more than what any entry saves
+/// Entries without which the graph takes hardly longer than the `cost` that it has with all, from the last one on. What
+/// it takes then.
+int64_t EntrySearch::drop_needless(int64_t cost) {
+  if (cost >= kCannotRun) return cost;  // a part of that would be more than what any entry saves
   const int64_t hardly = cost / kHardly;
   for (size_t e = added_.size(); e-- > 0;) {
     const auto is_demanded = [this](ValueId v) { return kept_.demands_slices(v); };
@@ -208,13 +211,83 @@ void EntrySearch::drop_needless(int64_t cost) {
     cost = *without;
     added_.erase(added_.begin() + static_cast<long>(e));
   }
+  return cost;
+}
+
+/// True for what a node was taken apart into: "fc/MatMul" of a node "fc", and the same of derivatives.
+bool EntrySearch::is_part(const std::string& name) const {
+  for (size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
+    std::string node = name.substr(0, at);
+    while (node.ends_with(".grad")) node.erase(node.size() - 5);
+    if (nodes_.contains(node)) return true;
+  }
+  return false;
+}
+
+/// Values of the same shape that are computed from this one alone or that it is computed from, nearest first.
+std::vector<ValueId> EntrySearch::values_near(ValueId value) const {
+  constexpr size_t kMostNear = 12;
+  const Graph& graph = module_.graph;
+  std::vector<ValueId> near = {value};
+  const auto add = [&](ValueId v) {
+    const bool is_alike = v && graph.type(v).shape == graph.type(value).shape;
+    if (is_alike && near.size() < kMostNear && !contains(near, v)) near.push_back(v);
+  };
+  for (size_t i = 0; i < near.size(); ++i) {
+    for (const Use& use : graph.value(near[i]).uses)
+      if (use.op && graph.op(use.op).outputs.size() == 1) add(graph.op(use.op).outputs[0]);
+    if (const Op& maker = graph.producer_op(near[i]); category(maker) != Category::Contraction)
+      for (const ValueId v : maker.inputs) add(v);
+  }
+  near.erase(near.begin());
+  return near;
+}
+
+/// The same entry about a value, and about that of all layers if it is about several, where one name means them.
+std::optional<EntrySearch::Named> EntrySearch::about(ValueId value, const Named& named) const {
+  const Value& own = module_.graph.value(value);
+  const bool is_source = category(module_.graph.op(own.producer)) == Category::Source;
+  if (is_part(own.name) || is_source || asked_.contains({value, false}) || kept_.has(value, false)) return {};
+  Named made = named;
+  made.values = {value};
+  made.entry.target.text = own.name;
+  if (named.values.size() == 1) return means(own.name, made.values) ? std::optional(made) : std::nullopt;
+  made.values.clear();
+  for (const OpId member : classes_.class_of(own.producer).ops)
+    made.values.push_back(module_.graph.op(member).outputs[own.result]);
+  for (const auto& [pattern, number] : layer_readings(own.name))
+    if (made.values.size() == named.values.size() && means(pattern, made.values)) {
+      made.entry.target.text = pattern;
+      return made;
+    }
+  return {};
+}
+
+/// An entry about a part of a node is one about a value near it that the user knows, where that leads to the same.
+void EntrySearch::use_known_names(int64_t cost) {
+  constexpr int kMostTried = 2;
+  if (cost >= kCannotRun) return;
+  const int64_t hardly = cost / kHardly;
+  for (Named& named : added_) {
+    if (named.entry.use || !is_part(module_.graph.value(named.values.front()).name)) continue;
+    const Named before = named;
+    int tried = 0;
+    for (const ValueId value : values_near(named.values.front())) {
+      const std::optional<Named> other = tried < kMostTried ? about(value, before) : std::nullopt;
+      if (!other) continue;
+      ++tried;
+      named = *other;
+      if (const std::optional<int64_t> now = this->cost(); now && *now <= cost + hardly) break;
+      named = before;
+    }
+  }
 }
 
 std::vector<PlannedEntry> EntrySearch::find(ChosenLayouts wanted) {
   wanted_ = std::move(wanted);
   ask_for_sources();
   ask_for_uses();
-  if (const std::optional<int64_t> cost = ask_for_results()) drop_needless(*cost);
+  if (const std::optional<int64_t> cost = ask_for_results()) use_known_names(drop_needless(*cost));
   std::vector<PlannedEntry> entries;
   for (const Named& named : added_) entries.push_back({named.entry});
   return entries;

@@ -55,7 +55,11 @@ class EntrySearch {
   void ask_for_uses();
   std::optional<int64_t> ask_for_results();
   std::optional<Layout> common_use(ValueId value) const;
-  void drop_needless(int64_t cost);
+  int64_t drop_needless(int64_t cost);
+  void use_known_names(int64_t cost);
+  bool is_part(const std::string& name) const;
+  std::vector<ValueId> values_near(ValueId value) const;
+  std::optional<Named> about(ValueId value, const Named& named) const;
   using LayoutOf = std::function<Layout(ValueId)>;
   bool add(ValueId value, bool use, const LayoutOf& wanted, const LayoutOf& arriving);
   bool means(const std::string& text, std::vector<ValueId> wanted) const;
@@ -73,6 +77,7 @@ class EntrySearch {
   ChosenLayouts wanted_;
   std::vector<Named> added_;
   std::set<std::pair<ValueId, bool>> asked_;
+  std::set<std::string> nodes_;  // of the model
 };
 
 /// What each entry of a schedule that a trial has laid out shares out.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/op_def.h"
+#include "ir/plan_walk.h"
 #include "passes/cost/cost_model.h"
 
 namespace weftc {
@@ -21,6 +23,20 @@ bool is_fused_away(const Graph& graph, ValueId value) {
   const auto& uses = graph.value(value).uses;
   return uses.size() == 1 && uses.front().op && category(graph.producer_op(value)) == Category::Pointwise &&
          category(graph.op(uses.front().op)) == Category::Pointwise;
+}
+
+/// What a buffer takes; a number has none.
+int64_t buffer_bytes(int64_t of_value) {
+  constexpr int64_t kNumber = 8;
+  return of_value <= kNumber ? of_value : round_up_to(of_value, kBufferAlign);
+}
+
+/// Values that a program has twice: a state, and what it begins as among the weights.
+std::set<ValueId> states_with_weights(const Module& module, const Graph& graph) {
+  std::set<ValueId> states;
+  for (const State& state : module.states)
+    if (state.initial) states.insert(graph.find_value(state.input));
+  return states;
 }
 
 /// True for a constant of which ranks store slices alone: the whole stays in the graph until it is cleaned up.
@@ -83,11 +99,13 @@ ValuePeak value_peak(const Module& module, const Graph& graph, const LayerCopies
   };
   int end = 0;
   for (const Lifetime& life : lives) end = std::max(end, life.last);
+  const std::set<ValueId> twice = states_with_weights(module, graph);
   std::vector<int64_t> change(static_cast<size_t>(end) + 2, 0);
   for (const Lifetime& life : lives) {
     if (is_fused_away(graph, life.value)) continue;
+    const Mesh mesh = module.mesh(graph, graph.producer_op(life.value).place);
     const int64_t bytes =
-        times(life) * local_bytes(graph.type(life.value), module.mesh(graph, graph.producer_op(life.value).place));
+        times(life) * buffer_bytes(local_bytes(graph.type(life.value), mesh)) * (twice.contains(life.value) ? 2 : 1);
     change[static_cast<size_t>(life.first)] += bytes;
     change[static_cast<size_t>(life.last) + 1] -= bytes;
   }

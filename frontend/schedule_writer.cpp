@@ -58,12 +58,19 @@ std::string text_of(const ReorderStep& step) {
   return format("reorder: {{}, past: {}}", moved, selectors_text(step.past));
 }
 
+/// As a person writes a size: in MiB where that is a whole number.
+std::string size_text(int64_t bytes) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  return bytes % kMiB == 0 ? format("{}MiB", bytes / kMiB) : std::to_string(bytes);
+}
+
 std::string text_of(const FuseStep& step) {
-  const std::string bucket = step.bucket ? format(", bucket: {}", step.bucket) : "";
+  const std::string bucket = step.bucket ? ", bucket: " + size_text(step.bucket) : "";
   return format("fuse: {ops: {}, into: {}{}}", selectors_text(step.ops), quoted(step.into), bucket);
 }
 
 std::string text_of(const OverlapStep& step) {
+  if (step.chunks == 0) return "overlap: {ops: " + selectors_text(step.ops) + "}";
   return format("overlap: {ops: {}, chunks: {}, dim: {}, mechanism: {}}", selectors_text(step.ops), step.chunks,
                 step.dim, mechanism_name(step.mechanism));
 }

@@ -17,7 +17,8 @@ std::vector<TransformStep> all_kinds() {
           {ReorderStep{false, {named("p"), named("q")}, {named("add")}}, {}},
           {FuseStep{{named("rs{l}"), {Selector::Kind::Uses, "w", {}}}, "far{l}"}, {}},
           {FuseStep{{named("*.grad.sum")}, "sums", {}, 1 << 20}, {}},
-          {OverlapStep{{named("mm"), named("far{l}")}, 8, 2, Mechanism::Signal}, {}}};
+          {OverlapStep{{named("mm"), named("far{l}")}, 8, 2, Mechanism::Signal}, {}},
+          {OverlapStep{{named("sums.*")}, 0}, {}}};
 }
 
 std::string added(const std::string& text, const std::vector<TransformStep>& steps) {
@@ -53,6 +54,9 @@ TEST_CASE("what is written is read back") {
   CHECK(std::get<ReorderStep>(steps[1].what).past[0].text == "a \"b\" \\ c");
   CHECK(std::get<ReorderStep>(steps[1].what).past[1].text == "caf\xc3\xa9: #x");
   CHECK(std::get<OverlapStep>(steps[5].what).mechanism == Mechanism::Signal);
+  CHECK(std::get<OverlapStep>(steps[6].what).chunks == 0);
+  CHECK(std::get<FuseStep>(steps[4].what).bucket == 1 << 20);
+  CHECK(transform_text(steps[4]).find("bucket: 1MiB") != std::string::npos);
 }
 
 TEST_CASE("a list is made where there is none") {

@@ -126,17 +126,30 @@ bool is_given(const Module& module, const Length& length) {
   return all;
 }
 
+/// What bounds a length of inputs: --dim, or of a dim without a name, which is called after its input, --shape.
+static std::string how_to_bound(const Module& module, const Length& length, const Extent& wanted) {
+  const std::string number = std::to_string(wanted.bound);
+  for (const ValueId input : module.graph.inputs()) {
+    const std::string& name = module.graph.value(input).name;
+    const Shape& shape = module.graph.type(input).shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (length_of(shape[d]) == length && length == Length::named(format("{}_{}", name, d), shape[d].bound))
+        return format("give --shape {} {} for dim {}", name, wanted.is_run_time() ? "<=" + number : number, d);
+  }
+  return format("give --dim {}{}{}", length.text(), wanted.is_run_time() ? "<=" : "=", number);
+}
+
 bool refuse_loose_length(const OpView& op, const LooseLength& loose) {
   const std::string wanted = loose.wanted.is_run_time()
                                  ? format("{} (at most {})", loose.wanted.length->text(), loose.wanted.bound)
                                  : std::to_string(loose.wanted.bound);
+  const bool is_of_inputs = is_given(op.module(), loose.length);
   std::string told = "no --dim can make a number of what data decides";
-  if (as_name(loose.length) && loose.wanted.is_run_time() && !is_given(op.module(), loose.length))
+  if (as_name(loose.length) && loose.wanted.is_run_time() && !is_of_inputs)
     told = format("data decides it, --dim {}<={} says that it is no more", loose.length.text(), loose.wanted.bound);
-  else if (as_name(loose.length) && is_given(op.module(), loose.length))
-    told = loose.wanted.is_run_time() ? format("give --dim {}<={}", loose.length.text(), loose.wanted.bound)
-                                      : format("give --dim {}={}", loose.length.text(), loose.wanted.bound);
-  else if (is_given(op.module(), loose.length))
+  else if (as_name(loose.length) && is_of_inputs)
+    told = how_to_bound(op.module(), loose.length, loose.wanted);
+  else if (is_of_inputs)
     told = format("bound its dims by --dim so that they make {} at most, or pin them", loose.wanted.bound);
   return op.fail("bounds-differ-unsupported", "{} (at most {}) is taken for {} here: {}", loose.length.text(),
                  loose.bound, wanted, told);

@@ -62,10 +62,27 @@ std::vector<LengthRelation> relations_of_vectors(const OpView& op) {
   return {{"", length_of(left.is_run_time() ? left : right), length_of(left.is_run_time() ? right : left)}};
 }
 
+/// Of an op whose operands are broadcast to its result.
+std::vector<LengthRelation> relations_of_broadcast(const OpView& op) {
+  std::vector<LengthRelation> relations;
+  const Shape& result = op.result_type(0).shape;
+  for (int i = 0; i < op.inputs(); ++i) {
+    const Shape& own = op.type(i).shape;
+    for (size_t d = 1; d <= own.size(); ++d) {
+      const Extent &from = own[own.size() - d], &to = result[result.size() - d];
+      if (!is_one(from) && !(length_of(from) == length_of(to)))
+        relations.push_back({"", length_of(from), length_of(to)});
+    }
+  }
+  return relations;
+}
+
 /// What the op demands of lengths, by itself; nothing of an op that only its parts speak for.
 std::vector<LengthRelation> demands_of(const OpView& op) {
   if (ties_operands(op)) return length_relations(op);
-  return op.op().kind == OpKind::MatMul ? relations_of_vectors(op) : std::vector<LengthRelation>{};
+  const OpKind kind = op.op().kind;
+  if (kind == OpKind::MatMul) return relations_of_vectors(op);
+  return kind == OpKind::Sum || kind == OpKind::Mean ? relations_of_broadcast(op) : std::vector<LengthRelation>{};
 }
 
 std::vector<WantedLength> wanted_lengths(const OpView& op, const ShapeValues& shapes) {

@@ -225,6 +225,7 @@ TEST_CASE("a number that data decides meets a fixed one, which the program check
   };
   // k = 10 30 40, of x = 10 20 30 40 50 60.
   const Case cases[] = {{"k = Compress<axis = 0>(x, c) y = Add(k, three)", {3}, {11, 32, 43}},
+                        {"k = Compress<axis = 0>(x, c) y = Sum(k, three, three)", {3}, {12, 34, 46}},
                         {"k = Compress<axis = 0>(x, c) y = Where(some, k, three)", {3}, {10, 2, 40}},
                         {"k = Compress<axis = 0>(x, c) u = Unsqueeze(k, one) y = Concat<axis = 1>(u, column)",
                          {3, 2},

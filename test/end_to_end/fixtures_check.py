@@ -71,8 +71,8 @@ def check_dropout():
 
 def stored_bytes(program):
     """The weights in an executable, as its footer says (weft/image.h)."""
-    footer = program.read_bytes()[-64:]
-    return struct.unpack_from("<8sQQ", footer)[2]
+    content = program.read_bytes()
+    return struct.unpack_from("<8sQQ", content, content.rindex(b"WEFTIMG3"))[2]
 
 
 def check_tied_table():

@@ -19,7 +19,7 @@ from serve_check import Server, message, npy_of
 sys.path.insert(0, str(harness.ROOT / "samples" / "serve"))
 from client import LIST, RUN, SAVE  # noqa: E402
 
-ROOM, MANY = 512, 40
+ROOM, MANY = 512, 60
 PROMPT = np.arange(1, 9).reshape(1, 8)
 DIMS["llama"] |= {"past": f"<={ROOM}", "past + seq": f"<={ROOM}"}
 
@@ -36,12 +36,12 @@ def check_turns(name, server):
     """A client that sends many requests at once makes others wait for one of them, a new one too: all of them have their
     answers before the many are done."""
     other = server.client()
-    with server.raw(raw_request(20) * MANY) as greedy:
+    with server.raw(raw_request(200) * MANY) as greedy:
         for client in (other, server.client()):
             client.request(RUN, **asked(1))
         greedy.setblocking(False)
         answered = greedy.recv(1 << 20).count(b"WEFT") if select.select([greedy], [], [], 0)[0] else 0
-    harness.measured(f"{name}/turns", answered <= MANY // 4, f"{answered} of {MANY} requests came before two of others")
+    harness.measured(f"{name}/turns", answered <= MANY // 2, f"{answered} of {MANY} requests came before two of others")
 
 
 def check_stream(name, server):

@@ -276,6 +276,14 @@ def check_killed():
     harness.check("killed/its folder goes", both == 2 and len(left) == 3 and {"weft-mine", "other"} <= set(left), f"{both}, then {left}")
 
 
+def check_devices():
+    """A file that has no end is refused, whatever reads it; one that is empty is read."""
+    readers = (["inspect"], ["log"], ["trace"], ["solve"], ["explain", MODEL, "--profile"])
+    for reader in readers:
+        expect(f"no end/{reader[0]}", harness.weft(*reader, "/dev/zero", timeout=60), 1, "cannot be read")
+    expect("empty device", harness.weft("log", "/dev/null"), 1, "[log-empty]")
+
+
 def sleepers():
     """Processes that the slow g++ has started."""
     found = []
@@ -341,4 +349,5 @@ check_cuda_environment()
 check_full_disk()
 check_special_files()
 check_interrupt()
+check_devices()
 check_ops()

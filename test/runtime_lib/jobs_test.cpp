@@ -13,7 +13,7 @@ using namespace weft::test;
 
 TEST_CASE("program: ranks of a launcher say where one of them was killed") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   const std::string rank = "MASTER_PORT=" + std::to_string(getpid() + 1) + " WORLD_SIZE=2 RANK=";
   const std::string flags = " $P --random-inputs 1 --timeout 30 --weights " + folder / "w.bin";
   const Finished done = shell("mlp2", rank + "1" + flags + " --stall 1:proj & victim=$!; " + rank + "0" + flags +
@@ -25,7 +25,7 @@ TEST_CASE("program: ranks of a launcher say where one of them was killed") {
 
 TEST_CASE("program: ranks of a launcher meet in shared memory") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   const std::string run_it = " $P --random-inputs 1 --iterations 5 --weights " + folder / "w.bin";
   const std::string job = "MASTER_PORT=" + std::to_string(getpid()) + " WORLD_SIZE=2";
   const Finished both = shell("mlp2", job + " RANK=1" + run_it + " & " + job + " RANK=0" + run_it + " && wait $!");
@@ -61,10 +61,10 @@ Finished run_pair(const std::string& first, const std::string& second) {
 
 TEST_CASE("program: ranks that do not agree say so at once, both of them") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   std::string image = packed_slices(2);
   image[5] = char(image[5] ^ 1);
-  write_file(folder / "v.bin", image_of(2, "", image));
+  write_whole_file(folder / "v.bin", image_of(2, "", image));
   const std::string one = "$P --random-inputs 1 --weights " + folder / "w.bin";
   struct Row {
     std::string second;
@@ -87,11 +87,11 @@ TEST_CASE("program: ranks that do not agree say so at once, both of them") {
 
 TEST_CASE("program: ranks that read different files for one input say so") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
-  std::vector<float> x = some_floats(kRows * kWidth);
-  write_floats(folder / "x.npy", {kRows, kWidth}, x);
+  write_whole_file(folder / "w.bin", packed_weights(2));
+  std::vector<float> x = some_floats(kMlpRows * kMlpWidth);
+  write_floats(folder / "x.npy", {kMlpRows, kMlpWidth}, x);
   x.back() += 1;
-  write_floats(folder / "z.npy", {kRows, kWidth}, x);
+  write_floats(folder / "z.npy", {kMlpRows, kMlpWidth}, x);
   const std::string flags = "$P --timeout 20 --weights " + folder / "w.bin" + " --input x=" + folder.path;
   CHECK(run_pair(flags + "/x.npy", flags + "/x.npy").code == 0);
   const Finished both = run_pair(flags + "/x.npy", flags + "/z.npy");
@@ -101,7 +101,7 @@ TEST_CASE("program: ranks that read different files for one input say so") {
 
 TEST_CASE("program: a job whose ranks do not come together leaves no memory behind") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   const std::string list = "ls /dev/shm 2>/dev/null | grep weft- | sort";
   const std::string before = shell("", list).text;
   const std::string rank = "MASTER_PORT=" + std::to_string(getpid() + 7) + " WORLD_SIZE=2 RANK=0 $P --random-inputs 1 ";
@@ -114,7 +114,7 @@ TEST_CASE("program: a job whose ranks do not come together leaves no memory behi
 
 TEST_CASE("program: a job that was stopped for longer than its time-out goes on") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   const Finished done = shell(
       "mlp2", "set -m; $P --random-inputs 1 --iterations 20000 --timeout 1.5 --weights " + folder / "w.bin" +
                   " & parent=$!; sleep 0.3; kill -STOP -- -$parent; sleep 3; kill -CONT -- -$parent; wait $parent");

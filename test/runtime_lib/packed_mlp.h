@@ -15,14 +15,14 @@
 
 namespace weft::test {
 
-inline void write_file(const std::string& file, const std::string& bytes) {
+inline void write_whole_file(const std::string& file, const std::string& bytes) {
   FILE* out = fopen(file.c_str(), "wb");
   REQUIRE(out != nullptr);
   fwrite(bytes.data(), 1, bytes.size(), out);
   fclose(out);
 }
 
-inline std::string read_file(const std::string& file) {
+inline std::string read_whole_file(const std::string& file) {
   std::string out;
   FILE* in = fopen(file.c_str(), "rb");
   if (in == nullptr) return out;
@@ -32,15 +32,15 @@ inline std::string read_file(const std::string& file) {
   return out;
 }
 
-inline constexpr int64_t kRows = 8, kWidth = 16, kHidden = 32;
+inline constexpr int64_t kMlpRows = 8, kMlpWidth = 16, kMlpHidden = 32;
 
-inline float weight(int which, int64_t i) { return Random{7, uint32_t(which)}.uniform(i) - 0.5f; }
+inline float mlp_weight(int which, int64_t i) { return Random{7, uint32_t(which)}.uniform(i) - 0.5f; }
 
 /// The slices of the MLP's weights for `ranks` ranks, one behind the other.
 inline std::string packed_slices(int ranks) {
   std::vector<float> w1, w2;
-  for (int64_t i = 0; i < kWidth * kHidden; ++i) w1.push_back(weight(1, i)), w2.push_back(weight(2, i));
-  const int64_t part = kHidden / ranks;
+  for (int64_t i = 0; i < kMlpWidth * kMlpHidden; ++i) w1.push_back(mlp_weight(1, i)), w2.push_back(mlp_weight(2, i));
+  const int64_t part = kMlpHidden / ranks;
   std::string out;
   for (int r = 0; r < ranks; ++r) {
     const auto add = [&](const Unpacked<float>& from, int64_t n, int64_t k, int64_t align) {
@@ -49,20 +49,20 @@ inline std::string packed_slices(int ranks) {
       out.append(reinterpret_cast<const char*>(panels.data()), panels.size() * sizeof(float));
       out.resize(size_t(round_up(int64_t(out.size()), align)));
     };
-    add({w1.data() + r * part, 1, kHidden}, part, kWidth, kAlign);
-    add({w2.data() + r * part * kWidth, 1, kWidth}, kWidth, part, kPage);
+    add({w1.data() + r * part, 1, kMlpHidden}, part, kMlpWidth, kAlign);
+    add({w2.data() + r * part * kMlpWidth, 1, kMlpWidth}, kMlpWidth, part, kPage);
   }
   return out;
 }
 
-inline std::string bytes_of(const auto& value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+inline std::string plain_bytes_of(const auto& value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
 
 /// What a packer puts into the section of a program, or into a file of weights: see weft/image.h.
 inline std::string image_of(int ranks, const std::string& manifest, const std::string& weights) {
   std::string checksums;
   const uint64_t length = weights.size() / size_t(ranks);
   for (uint64_t r = 0; r < uint64_t(ranks); ++r)
-    checksums += bytes_of(Checksum{r * length, length, crc32c(0, weights.data() + r * length, length)});
+    checksums += plain_bytes_of(Checksum{r * length, length, crc32c(0, weights.data() + r * length, length)});
   Footer footer = {};
   std::copy(std::begin(kImageMagic), std::end(kImageMagic), footer.magic);
   footer.weights_bytes = weights.size();
@@ -70,9 +70,9 @@ inline std::string image_of(int ranks, const std::string& manifest, const std::s
   footer.manifest_bytes = manifest.size();
   footer.checksums_offset = footer.manifest_offset + manifest.size();
   footer.checksums = uint64_t(ranks);
-  const std::string sealed = manifest + checksums + bytes_of(footer).substr(0, offsetof(Footer, crc));
+  const std::string sealed = manifest + checksums + plain_bytes_of(footer).substr(0, offsetof(Footer, crc));
   footer.crc = crc32c(0, sealed.data(), sealed.size());
-  return weights + manifest + checksums + bytes_of(footer);
+  return weights + manifest + checksums + plain_bytes_of(footer);
 }
 
 inline std::string image_of(int ranks, const std::string& manifest) {

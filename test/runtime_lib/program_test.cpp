@@ -28,15 +28,16 @@ namespace {
 double mlp_error(const NpyFile& x, const NpyFile& y) {
   const float *in = reinterpret_cast<const float*>(x.data()), *out = reinterpret_cast<const float*>(y.data());
   double error = 0;
-  for (int64_t m = 0; m < kRows; ++m)
-    for (int64_t n = 0; n < kWidth; ++n) {
-      double want = in[m * kWidth + n];
-      for (int64_t h = 0; h < kHidden; ++h) {
+  for (int64_t m = 0; m < kMlpRows; ++m)
+    for (int64_t n = 0; n < kMlpWidth; ++n) {
+      double want = in[m * kMlpWidth + n];
+      for (int64_t h = 0; h < kMlpHidden; ++h) {
         double sum = 0;
-        for (int64_t k = 0; k < kWidth; ++k) sum += double(in[m * kWidth + k]) * weight(1, k * kHidden + h);
-        want += 0.5 * sum * std::erfc(-sum / std::sqrt(2.0)) * weight(2, h * kWidth + n);
+        for (int64_t k = 0; k < kMlpWidth; ++k)
+          sum += double(in[m * kMlpWidth + k]) * mlp_weight(1, k * kMlpHidden + h);
+        want += 0.5 * sum * std::erfc(-sum / std::sqrt(2.0)) * mlp_weight(2, h * kMlpWidth + n);
       }
-      error = larger(error, std::fabs(want - double(out[m * kWidth + n])));
+      error = larger(error, std::fabs(want - double(out[m * kMlpWidth + n])));
     }
   return error;
 }
@@ -54,10 +55,10 @@ TEST_CASE("programs: sizes for people") {
 TEST_CASE("program: an MLP on 1, 2 and 4 ranks, as processes and as threads") {
   const Folder folder;
   std::vector<float> x;
-  for (int64_t i = 0; i < kRows * kWidth; ++i) x.push_back(weight(3, i) * 4);
-  write_floats(folder / "x.npy", {kRows, kWidth}, x);
+  for (int64_t i = 0; i < kMlpRows * kMlpWidth; ++i) x.push_back(mlp_weight(3, i) * 4);
+  write_floats(folder / "x.npy", {kMlpRows, kMlpWidth}, x);
   for (const int ranks : {1, 2, 4}) {
-    write_file(folder / "w.bin", packed_weights(ranks));
+    write_whole_file(folder / "w.bin", packed_weights(ranks));
     for (const char* how : {"", " --ranks-as-threads", " --threads 3 --poison --iterations 20 --warmup 3"}) {
       const Finished done =
           run("mlp" + std::to_string(ranks), "--weights " + folder / "w.bin" + " --input x=" + folder / "x.npy" +
@@ -70,15 +71,15 @@ TEST_CASE("program: an MLP on 1, 2 and 4 ranks, as processes and as threads") {
 
 TEST_CASE("program: a slow link gives the same bits, and what overlaps can be measured") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   const std::string flags = "--random-inputs 1 --weights " + folder / "w.bin";
   const Finished quick = run("mlp2", flags + " --output-dir " + folder / "quick");
   const Finished slow = run("mlp2", flags + " --link 100KB/s,20ms --output-dir " + folder / "slow");
   CHECK(quick.code == 0);
   CHECK(slow.code == 0);
   CHECK(slow.seconds > 0.04);  // a barrier before and after
-  CHECK(read_file(folder / "quick/y.npy") == read_file(folder / "slow/y.npy"));
-  CHECK(!read_file(folder / "slow/y.npy").empty());
+  CHECK(read_whole_file(folder / "quick/y.npy") == read_whole_file(folder / "slow/y.npy"));
+  CHECK(!read_whole_file(folder / "slow/y.npy").empty());
 
   const Finished both = run("mlp2", flags + " --link 1GB/s,5ms --overlap --iterations 3 --json");
   CHECK(both.code == 0);
@@ -92,9 +93,9 @@ TEST_CASE("program: a slow link gives the same bits, and what overlaps can be me
 }
 
 /// An executable with weights and a manifest in it, as `model` in the folder.
-std::string packed_program(const Folder& folder) {
+static std::string packed_program(const Folder& folder) {
   const std::string model = folder / "model", image = folder / "image";
-  write_file(image, image_of(2, R"({"steps": [{"name": "proj", "schedule": "s.yaml:4:3"}]})"));
+  write_whole_file(image, image_of(2, R"({"steps": [{"name": "proj", "schedule": "s.yaml:4:3"}]})"));
   REQUIRE(shell("", "objcopy --add-section .weft=" + image + " --set-section-alignment .weft=4096 $P " + model).code ==
           0);
   return model;
@@ -107,9 +108,9 @@ TEST_CASE("program: weights and manifest in the executable") {
   CHECK(contains(shell("mlp2", run_it + "--info"), "\"schedule\": \"s.yaml:4:3\""));
   const Finished stalled = shell("mlp2", run_it + "--stall 1:proj --timeout 0.3");
   CHECK(stalled.code == 124);
-  const std::string bytes = read_file(model);
+  const std::string bytes = read_whole_file(model);
   for (const size_t cut : {size_t{1}, size_t{64}, size_t{5000}}) {
-    write_file(model, bytes.substr(0, bytes.size() - cut));
+    write_whole_file(model, bytes.substr(0, bytes.size() - cut));
     const Finished done = shell("mlp2", run_it);
     CHECK(done.code == 6);
     CHECK_MESSAGE(contains(done, "the executable is damaged: it does not end as it was written, so it was cut"),
@@ -124,7 +125,7 @@ TEST_CASE("program: weights stay where tools for executables rewrite it, or the 
   for (const char* tool : {"strip", "strip -g", "objcopy", "strip --remove-section=.comment"}) {
     const Finished done = shell("mlp2", std::string(tool) + " " + model + " && " + model + flags + folder / "stripped");
     CHECK_MESSAGE(done.code == 0, tool << ": " << done.text);
-    CHECK(read_file(folder / "stripped/y.npy") == read_file(folder / "whole/y.npy"));
+    CHECK(read_whole_file(folder / "stripped/y.npy") == read_whole_file(folder / "whole/y.npy"));
   }
   const Finished bare = shell("mlp2", "objcopy -R .weft " + model + " && " + model + " --random-inputs 1");
   CHECK(bare.code == 1);
@@ -139,7 +140,7 @@ TEST_CASE("program: a byte of the weights that changed is found, and its slice i
   for (size_t at = 0; at < weights.size(); at += at < table ? step : 3) {
     std::string changed = weights;
     changed[at] = char(changed[at] ^ 4);
-    write_file(folder / "w.bin", changed);
+    write_whole_file(folder / "w.bin", changed);
     const Finished done = run("mlp2", flags);
     CHECK_MESSAGE(done.code == 6, "byte " << at << ": " << done.text);
     const char* wanted = at < slice   ? "slice 0 of weight segment 0 over tp"
@@ -147,11 +148,11 @@ TEST_CASE("program: a byte of the weights that changed is found, and its slice i
                                       : "is damaged: ";
     CHECK_MESSAGE(contains(done, wanted), done.text);
   }
-  write_file(folder / "w.bin", weights.substr(0, slice));
+  write_whole_file(folder / "w.bin", weights.substr(0, slice));
   const Finished cut = run("mlp2", flags);
   CHECK(cut.code == 6);
   CHECK_MESSAGE(contains(cut, "w.bin is damaged: it does not end as weights do, so it was cut"), cut.text);
-  write_file(folder / "w.bin", weights);
+  write_whole_file(folder / "w.bin", weights);
   CHECK(run("mlp2", flags + " --check").code == 0);
 }
 
@@ -178,11 +179,11 @@ TEST_CASE("program: random inputs do not depend on the number of ranks") {
   const Folder folder;
   std::vector<std::vector<float>> results;
   for (const int ranks : {1, 2, 4}) {
-    write_file(folder / "w.bin", packed_weights(ranks));
+    write_whole_file(folder / "w.bin", packed_weights(ranks));
     const Finished done = run("mlp" + std::to_string(ranks),
                               "--weights " + folder / "w.bin" + " --random-inputs 5 --output-dir " + folder.path);
     CHECK_MESSAGE(done.code == 0, done.text);
-    results.push_back(read_floats(folder / "y.npy", {kRows, kWidth}));
+    results.push_back(read_floats(folder / "y.npy", {kMlpRows, kMlpWidth}));
   }
   for (size_t i = 0; i < results[0].size(); ++i) {
     CHECK(std::fabs(results[1][i] - results[0][i]) < 1e-5);
@@ -193,7 +194,7 @@ TEST_CASE("program: random inputs do not depend on the number of ranks") {
 TEST_CASE("program: wrong inputs and wrong use") {
   const Folder folder;
   write_floats(folder / "wide.npy", {3, 3}, some_floats(9));
-  write_file(folder / "w.bin", packed_weights(1));
+  write_whole_file(folder / "w.bin", packed_weights(1));
   const auto check = [](const std::string& arguments, int code, const char* part) {
     const Finished done = run("cache", arguments);
     CHECK(done.code == code);
@@ -240,7 +241,7 @@ TEST_CASE("program: wrong inputs and wrong use") {
 
 TEST_CASE("program: a pipe or a device is no input, and nobody waits for one") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(1));
+  write_whole_file(folder / "w.bin", packed_weights(1));
   REQUIRE(shell("", "mkfifo " + folder / "pipe").code == 0);
   for (const std::string& file : {folder / "pipe", std::string("/dev/zero")}) {
     const Finished done = run("mlp1", "--weights " + folder / "w.bin" + " --input x=" + file);
@@ -252,25 +253,25 @@ TEST_CASE("program: a pipe or a device is no input, and nobody waits for one") {
 
 TEST_CASE("program: what cannot be written whole is not written at all, and what was there stays") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(1));
+  write_whole_file(folder / "w.bin", packed_weights(1));
   const std::string limited = "trap '' XFSZ; ulimit -f 1; $P --random-inputs 1 --weights " + folder / "w.bin";
-  write_file(folder / "y.npy", "as it was");
-  write_file(folder / "t.json", "as it was");
+  write_whole_file(folder / "y.npy", "as it was");
+  write_whole_file(folder / "t.json", "as it was");
   const Finished output = shell("mlp1", limited + " --output-dir " + folder.path);
   CHECK(output.code == 6);
   CHECK_MESSAGE(contains(output, ("cannot write " + folder / "y.npy: File too large").c_str()), output.text);
   const Finished trace = shell("mlp1", limited + " --trace " + folder / "t.json");
   CHECK(trace.code == 6);
   CHECK_MESSAGE(contains(trace, "t.json"), trace.text);
-  CHECK(read_file(folder / "y.npy") == "as it was");
-  CHECK(read_file(folder / "t.json") == "as it was");
+  CHECK(read_whole_file(folder / "y.npy") == "as it was");
+  CHECK(read_whole_file(folder / "t.json") == "as it was");
   CHECK(shell("", "ls " + folder.path).text == "t.json\nw.bin\ny.npy\n");
   CHECK(run("mlp1", "--random-inputs 1 --weights " + folder / "w.bin" + " --trace /dev/null").code == 0);
 }
 
 TEST_CASE("program: a stalled rank ends all in time, and the report says who is where") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   for (const char* how : {"", " --ranks-as-threads"}) {
     const Finished done =
         run("mlp2", "--random-inputs 1 --timeout 2 --stall 1:proj --weights " + folder / "w.bin" + how);
@@ -284,7 +285,7 @@ TEST_CASE("program: a stalled rank ends all in time, and the report says who is 
 
 TEST_CASE("program: a rank whose process is stopped is named where the others run out of time") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   const Finished done =
       shell("mlp2", "$P --random-inputs 1 --iterations 1000000 --timeout 0.5 --weights " + folder / "w.bin" +
                         " & parent=$!; sleep 0.6; kill -STOP $(pgrep -P $parent | tail -n 1); wait $parent");
@@ -309,7 +310,7 @@ TEST_CASE("report: what is hidden is told only where the rounds agree") {
 
 TEST_CASE("program: a killed rank ends all with exit 6, and is named") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   const Finished done =
       shell("mlp2", "$P --random-inputs 1 --timeout 30 --stall 1:proj --weights " + folder / "w.bin" +
                         " & parent=$!; sleep 0.6; kill -9 $(pgrep -P $parent | tail -n 1); wait $parent");
@@ -321,9 +322,9 @@ TEST_CASE("program: a killed rank ends all with exit 6, and is named") {
 
 TEST_CASE("program: the trace holds every step of every rank") {
   const Folder folder;
-  write_file(folder / "w.bin", packed_weights(2));
+  write_whole_file(folder / "w.bin", packed_weights(2));
   CHECK(run("mlp2", "--random-inputs 1 --weights " + folder / "w.bin" + " --trace " + folder / "t.json").code == 0);
-  const std::string trace = read_file(folder / "t.json");
+  const std::string trace = read_whole_file(folder / "t.json");
   int steps = 0;
   for (size_t at = 0; (at = trace.find("\"ph\": \"X\"", at)) != std::string::npos; ++at) ++steps;
   CHECK(steps == 8);

@@ -2,6 +2,7 @@
 """`generate:` with states of a fixed size (GRU, CausalConvWithState, LinearAttention, caches of TensorScatter), alone and beside
 a cache that grows: the tokens that ONNX's reference gives for whole texts, with prompts fed in pieces, drawn, from saved states and in sessions."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -90,28 +91,49 @@ def schedule(kind):
     return json.dumps({"weft": 1, "dims": dims, "state": states_of(kind), "generate": generation})
 
 
-def check_sessions(name, program, session):
-    """Two sessions in turn: each goes on with its own states and its own count of tokens."""
+@contextlib.contextmanager
+def served(name, program, *flags):
+    """A client of the program, which is stopped behind it."""
     path = f"/tmp/weft_states_{os.getpid()}"
-    process = subprocess.Popen([program, "--serve", f"unix:{path}", "--max-new", "6"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([program, "--serve", f"unix:{path}", *flags], stderr=subprocess.PIPE, text=True)
     try:
         harness.wait_for_server(path, process)
         client = Client(path)
-        texts = {"mine": PROMPT, "other": PROMPT[:, ::-1]}
-        for turn in range(3):
-            for who, text in texts.items():
-                further = text if turn == 0 else np.array([[77, turn]])
-                text = further if turn == 0 else np.concatenate([text, further], 1)
-                settings = {key: np.asarray(value) for key, value in SAMPLING.items()} if turn == 1 else {}
-                tokens = client.request(RUN, who, input_ids=further, **settings)["tokens"]
-                wanted = generate(session, text, 6, **(SAMPLING if settings else {}))
-                harness.check(f"{name}/{who}/{turn}", np.array_equal(tokens, wanted), f"{tokens}, not {wanted}")
-                texts[who] = np.concatenate([text, tokens], 1)
+        yield client
         client.request(STOP)
         harness.check(f"{name}/stops", process.wait(timeout=60) == 0, f"exit {process.returncode}")
     finally:
         process.kill()
         pathlib.Path(path).unlink(missing_ok=True)
+
+
+def settings_of(sampling):
+    return {key: np.asarray(value) for key, value in sampling.items()}
+
+
+def check_sessions(name, program, session):
+    """Two sessions in turn: each goes on with its own states and its own count of tokens."""
+    with served(name, program, "--max-new", "6") as client:
+        texts = {"mine": PROMPT, "other": PROMPT[:, ::-1]}
+        for turn in range(3):
+            for who, text in texts.items():
+                further = text if turn == 0 else np.array([[77, turn]])
+                text = further if turn == 0 else np.concatenate([text, further], 1)
+                sampling = SAMPLING if turn == 1 else {}
+                tokens = client.request(RUN, who, input_ids=further, **settings_of(sampling))["tokens"]
+                wanted = generate(session, text, 6, **sampling)
+                harness.check(f"{name}/{who}/{turn}", np.array_equal(tokens, wanted), f"{tokens}, not {wanted}")
+                texts[who] = np.concatenate([text, tokens], 1)
+
+
+def check_loaded(name, program, folder, session):
+    """A server whose texts begin with the states that check_program has saved behind 10 tokens."""
+    greedy = generate(session, PROMPT, 10)
+    wanted = generate(session, np.concatenate([PROMPT, greedy], 1), 6, **SAMPLING)
+    with served(f"{name}/loaded", program, "--max-new", "6", "--load-state", folder / "state") as client:
+        for who in ("mine", "other"):
+            tokens = client.request(RUN, who, input_ids=greedy[:, -1:], **settings_of(SAMPLING))["tokens"]
+            harness.check(f"{name}/loaded/{who}", np.array_equal(tokens, wanted), f"{tokens}, not {wanted}")
 
 
 def check_counts(program, folder):
@@ -134,6 +156,7 @@ def check_kind(kind):
         if kind != "fixed":
             return check_server(kind, program, session)
         check_sessions(kind, program, session)
+        check_loaded(kind, program, folder, session)
         check_counts(program, folder)
 
 

@@ -8,6 +8,7 @@
 
 #include "generator.h"
 #include "inputs.h"
+#include "text_length.h"
 
 namespace weft {
 
@@ -170,10 +171,20 @@ class Server {
       else
         inputs_.give(board_.tensor(p));
     }
-    if (!states.empty()) states_.give(states);
+    if (!states.empty()) check_given_states(states[0].name), states_.give(states);
     if (!generator_) return inputs_.upload(states_);
     const Sampling asked = with_settings(rank_.executable.generation->sampling, options_.settings);
     generator_->begin(session.text, board_.tensor(board_.prompt()), with_settings(asked, board_.settings()));
+  }
+
+  /// Of states that do not say where a text goes on, only those of --load-state do.
+  void check_given_states(const char* name) const {
+    if (generator_ == nullptr || !counts_tokens(*rank_.executable.generation)) return;
+    const Generation& generation = *rank_.executable.generation;
+    const char* asks = generation.positions != nullptr ? generation.positions : generation.mask;
+    if (asks != nullptr)
+      fail(kWrongInput, "'%s': states of a fixed size do not say how many tokens they hold, which '%s' depends on",
+           name, asks);
   }
 
   std::vector<Announced> announced() const {

@@ -124,6 +124,11 @@ def check_sessions(name, program, session):
                 wanted = generate(session, text, 6, **sampling)
                 harness.check(f"{name}/{who}/{turn}", np.array_equal(tokens, wanted), f"{tokens}, not {wanted}")
                 texts[who] = np.concatenate([text, tokens], 1)
+        try:
+            found = str(client.request(RUN, "given", input_ids=PROMPT, h0=np.ones([1, 1, WIDTH], np.float32)))
+        except ValueError as refusal:
+            found = str(refusal)
+        harness.check(f"{name}/given states", "do not say how many tokens they hold, which 'position_ids' depends on" in found, found)
 
 
 def check_loaded(name, program, folder, session):

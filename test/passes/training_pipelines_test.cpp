@@ -251,7 +251,7 @@ TEST_CASE("training pipelines: a backward pass that reads nothing of its forward
   const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[12, 8] x) => (float loss)
 <float[1] w = random(1, 0.5)> { [a1] h = Mul(x, w) [b1] y = Mul(h, h) [b2] loss = ReduceSum <keepdims = 0> (y) })";
-  const std::string train = "train:\n  loss: loss\n  optimizer: {sgd: {rate: 0.1}}\n";
+  const std::string train = "train:\n  loss: loss\n  optimizer: {sgd: {rate: 0.1}}\n  parameters: w\n";
   const char* places = "a: {ranks: [0], mesh: {}}, b: {ranks: [0, 1], mesh: {d: 2}}";
   const char* stages = "A: {place: a, nodes: a1}, B: {place: b, nodes: rest}";
   for (const char* order : {"gpipe", "1f1b"})

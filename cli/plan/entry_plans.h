@@ -9,8 +9,8 @@ namespace weftc {
 /// is said what the program would take longer without it. Each entry is tried, so plans of more than a page of entries
 /// are left as they are, as are those that cannot run.
 PredictedSchedule plan_entries(const Options& options, const PlanRequest& request, const PredictedSchedule& base);
-/// The same by what sums over ops say that each entry saves: all are dropped at once, if the program runs without them and
-/// takes no more than a thousandth longer.
+/// The same by what sums over ops say that each entry saves: all are dropped at once, if the program runs without them
+/// and takes no more than a thousandth longer.
 PredictedSchedule drop_tiny_entries(const Options& options, const PlanRequest& request, const PredictedSchedule& base);
 
 }  // namespace weftc

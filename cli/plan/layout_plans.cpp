@@ -10,6 +10,7 @@
 #include "cli/table.h"
 #include "frontend/schedule_writer.h"
 #include "ir/op_def.h"
+#include "passes/cost/cost_model.h"
 #include "passes/layout/layout_trial.h"
 #include "passes/transform/transforms.h"
 
@@ -32,6 +33,14 @@ bool has_samples(const Module& module, const std::string& name) {
            return !is_state(module, input) && graph.type(input).ndim() > 0 && graph.type(input).shape[0].bound > 1 &&
                   graph.type(input).shape[0] == graph.type(value).shape[0];
          });
+}
+
+int64_t bytes_of_sources(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const OpId id : graph.order())
+    if (category(graph.op(id)) == Category::Source)
+      for (const ValueId v : graph.op(id).outputs) bytes += local_bytes(graph.type(v), {});
+  return bytes;
 }
 
 /// An axis that slices samples is one of data; another one is of tensors.
@@ -149,6 +158,7 @@ std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanReques
   if (request.wants_data_parallel)
     made.data_parallel = data_parallel_plan(c->module, c->schedule, c->target, request.machine, limits);
   made.ops = static_cast<int64_t>(c->module.graph.op_count());
+  made.weights = bytes_of_sources(c->module.graph);
   std::vector<ShardingPlan*> named;
   for (ShardingPlan& plan : made.plans) named.push_back(&plan);
   for (KnownPlan& known : made.known)

@@ -27,10 +27,10 @@ struct PlanRequest {
 /// and `tp` else, unless the user has named them.
 struct LayoutPlans {
   std::vector<ShardingPlan> plans;
-  MemoryNeed least = {};              // where the memory suffices for none
-  std::vector<KnownPlan> known = {};  // where they are asked for
+  MemoryNeed least = {};                           // where the memory suffices for none
+  std::vector<KnownPlan> known = {};               // where they are asked for
   std::optional<ShardingPlan> data_parallel = {};  // where it is asked for
-  int64_t ops = 0;                                 // of the graph
+  int64_t ops = 0, weights = 0;                    // of the graph; bytes of parameters and other sources
 };
 /// Nothing after reporting.
 std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanRequest& request, Diags& diags);

@@ -28,8 +28,8 @@ namespace {
 
 // Of the layouts, whose times are sums over ops, so many are compiled to the end where that says more.
 constexpr size_t kMostLayouts = 3;
-// Ops of all ranks: level shard compiles no larger programs.
-constexpr int64_t kMostOpsOfRanks = 100'000;
+// Ops of all ranks, and bytes of weights: level shard compiles no larger programs.
+constexpr int64_t kMostOpsOfRanks = 50'000, kMostWeights = int64_t{4} << 30;
 
 /// "weft: 1", or the text of the schedule that is kept.
 std::optional<std::string> kept_text(const Options& options, Diags& diags) {
@@ -141,8 +141,8 @@ std::vector<PredictedSchedule> predict_data_parallel(const Options& options, con
   return predicted;
 }
 
-/// The best layouts as if there were memory enough, where there is not by sums over values: a program may need less, and
-/// that of a training computes values again.
+/// The best layouts as if there were memory enough, where there is not by sums over values: a program may need less,
+/// and that of a training computes values again.
 std::vector<PredictedSchedule> predict_roomy(const Options& options, const PlanRequest& request, Diags& diags) {
   Machine roomy = request.machine;
   roomy.memory = 0;
@@ -227,11 +227,12 @@ std::vector<PredictedSchedule> predict_candidates(const Options& options, const 
 std::optional<std::string> plan_of_programs(const Options& options, const Planned& planned, const LayoutPlans& layouts,
                                             Diags& diags, PlanReport* report) {
   std::vector<PredictedSchedule> found = predict_candidates(options, planned, layouts, diags);
-  if (found.empty()) {
+  const bool is_found = !found.empty() && best_of(found).refused.empty();
+  if (found.empty() || (!is_found && layouts.plans.empty() && options.level == "shard")) {
     report_memory(options, planned.request, layouts.least, diags);
     return {};
   }
-  if (!best_of(found).refused.empty()) {
+  if (!is_found) {
     std::fprintf(stderr, "%s", schedule_table(found).c_str());
     const auto [reason, number] = commonest_reason(found);
     diags.error("plan-none", Loc::in_file(options.model),
@@ -286,7 +287,8 @@ std::optional<std::string> planned_schedule(const Options& options, Diags& diags
   planned.request.wants_data_parallel = planned.kept.train && options.level != "shard";
   const std::optional<LayoutPlans> layouts = plan_layouts(options, planned.request, diags);
   if (!layouts) return {};
-  const bool by_sums = options.level == "shard" && layouts->ops * *ranks > kMostOpsOfRanks;
+  const bool is_large = layouts->ops * *ranks > kMostOpsOfRanks || layouts->weights > kMostWeights;
+  const bool by_sums = options.level == "shard" && is_large;
   return (by_sums ? plan_of_layouts : plan_of_programs)(options, planned, *layouts, diags, report);
 }
 

@@ -105,8 +105,7 @@ constexpr int64_t kBucketSizes[] = {1 << 20, 4 << 20, 16 << 20, 64 << 20};
 
 class BucketSearch {
  public:
-  BucketSearch(const Options& options, const PredictedSchedule& base)
-      : options_(options), base_(base), best_(base) {}
+  BucketSearch(const Options& options, const PredictedSchedule& base) : options_(options), base_(base), best_(base) {}
 
   PredictedSchedule run() {
     Diags refused;

@@ -99,8 +99,8 @@ class BesideOrder {
     if (!axes.empty()) wait_for_meeting_before(steps, at, axes);
   }
 
-  /// What precedes it on its own stream is done on this rank, and on those that it met there: a kernel that reaches into
-  /// the windows of others waits for these.
+  /// What precedes it on its own stream is done on this rank, and on those that it met there: a kernel that reaches
+  /// into the windows of others waits for these.
   void wait_for_meeting_before(std::vector<Step>& steps, size_t at, const std::vector<int>& axes) {
     size_t before = at;
     while (before > 0 && (!runs_beside(steps[before - 1]) || steps[before - 1].stream != steps[at].stream)) --before;

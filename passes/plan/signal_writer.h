@@ -39,7 +39,8 @@ Step* last_leaf_before(Plan& plan, const Block& block, int stream, int& count);
 /// The step that runs first when `step` begins: itself, or the first one inside.
 Step& first_leaf(Step& step);
 
-/// The axes whose ranks have all come to a step when it ends: those of a collective, or of a kernel over the peer table.
+/// The axes whose ranks have all come to a step when it ends: those of a collective, or of a kernel over the peer
+/// table.
 std::vector<int> meeting_axes(const Plan& plan, const Step& step);
 /// True if all ranks of these axes have come to the step when it ends.
 bool is_meeting_of(const Plan& plan, const Step& step, const std::vector<int>& axes);

@@ -25,8 +25,8 @@ std::string name_of_forward(std::string name);
 /// True for what computes nothing: inputs, constants, draws.
 bool is_source(const Op& op);
 
-/// The forward pass as a line of cells: of nodes that go into one stage together. Of a training, a cell takes as long as
-/// its nodes, their derivatives and the updates of its parameters.
+/// The forward pass as a line of cells: of nodes that go into one stage together. Of a training, a cell takes as long
+/// as its nodes, their derivatives and the updates of its parameters.
 struct StageCells {
   std::vector<LineItem> line;
   std::vector<int> cell_of;      // by op: with which cell it goes into a stage; -1: it is computed wherever it is read

@@ -13,8 +13,8 @@ struct ValuePeak {
 /// Sources live all the time, other values from their producer to their last reader; views share the memory of what
 /// they view, and what stands between two pointwise ops alone is in registers, and what a pointwise op makes of a state
 /// lies in its memory; what a state begins as is among the weights, too. Without any reuse in place, so often a little
-/// more than a plan's memory. Of layers that were left out those values count that live until the ends of the model: one
-/// that the next layer reads lives beside none of another layer.
+/// more than a plan's memory. Of layers that were left out those values count that live until the ends of the model:
+/// one that the next layer reads lives beside none of another layer.
 ValuePeak value_peak(const Module& module, const Graph& graph, const LayerCopies& copies = {});
 
 }  // namespace weftc

@@ -66,6 +66,16 @@ def check_wrong():
         harness.check(f"wrong/{name}", status == 1 and f"[{wanted}]" in err, f"exit {status}: {err[-300:]}")
 
 
+def check_capacity():
+    """What does not fit a rank of the machine is refused, as by a limit of the schedule; a capacity that fits is not."""
+    for capacity, refused in (("100KB", True), ("8GB", False)):
+        path = machine(f"capacity_{capacity}", (HOST % "1ms").replace("8GB", capacity))
+        for verb, flags in (("compile", ("--emit", "source", "-o", FOLDER / "fits")), ("explain", ())):
+            status, _, err = harness.weft(verb, MODEL, "--schedule", TP2, "--machine", path, *flags)
+            wanted = r"rank 0 needs \d+ bytes \(\d+ of its weights\), a rank of the machine has 100000 \[machine-memory\]"
+            harness.check(f"{capacity}/{verb}", status == (1 if refused else 0) and bool(re.search(wanted, err)) == refused, f"exit {status}: {err[-300:]}")
+
+
 def check_measuring():
     file, begin = FOLDER / "here.yaml", time.monotonic()
     status, out, err = harness.weft("profile", "--machine", "-o", file, "--ranks", "2", "--quiet", timeout=300)
@@ -100,6 +110,7 @@ def check_refused():
 def main():
     check_predictions()
     check_wrong()
+    check_capacity()
     check_refused()
     if harness.FULL:
         check_measuring()

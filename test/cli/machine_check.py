@@ -68,11 +68,11 @@ def check_wrong():
 
 def check_capacity():
     """What does not fit a rank of the machine is refused, as by a limit of the schedule; a capacity that fits is not."""
-    for capacity, refused in (("100KB", True), ("8GB", False)):
+    for capacity, refused in (("1KB", True), ("8GB", False)):
         path = machine(f"capacity_{capacity}", (HOST % "1ms").replace("8GB", capacity))
         for verb, flags in (("compile", ("--emit", "source", "-o", FOLDER / "fits")), ("explain", ())):
             status, _, err = harness.weft(verb, MODEL, "--schedule", TP2, "--machine", path, *flags)
-            wanted = r"rank 0 needs \d+ bytes \(\d+ of its weights\), a rank of the machine has 100000 \[machine-memory\]"
+            wanted = r"rank 0 needs \d+ bytes \(\d+ of its weights\), a rank of the machine has 1000 \[machine-memory\]"
             harness.check(f"{capacity}/{verb}", status == (1 if refused else 0) and bool(re.search(wanted, err)) == refused, f"exit {status}: {err[-300:]}")
 
 

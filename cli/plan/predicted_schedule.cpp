@@ -11,6 +11,7 @@
 #include "cli/timeline.h"
 #include "frontend/schedule_reader.h"
 #include "frontend/schedule_writer.h"
+#include "ir/base/check.h"
 
 namespace weftc {
 
@@ -32,7 +33,9 @@ std::optional<PredictedSchedule> with_recomputation(const Options& options, cons
 
 std::string first_error(const Diags& diags) {
   const auto is_error = [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::Error; };
-  return std::ranges::find_if(diags.all(), is_error)->id;
+  const auto error = std::ranges::find_if(diags.all(), is_error);
+  WEFT_CHECK(error != diags.all().end(), "a schedule has no program, and no reason why");
+  return error->id;
 }
 
 TimeParts parts_of(const Timeline& timeline) {

@@ -1,6 +1,6 @@
 # test: slow
 """Plans of random trainings on random machines fit: what `weft plan` says of a rank's memory and of the time is what the
-program that its schedule makes needs and takes, and no schedule that it writes is refused. 16 trainings, 2,000 in `full`;
+program that its schedule makes needs and takes, and no schedule that it writes is refused. 12 trainings, 2,000 in `full`;
 every twelfth with stages, every sixth with transforms.
 
     plan_memory_check.py [FIRST [COUNT]]   the trainings of these seeds
@@ -13,7 +13,7 @@ import sys
 
 import harness
 
-TRAININGS = 2000 if harness.FULL else 16
+TRAININGS = 2000 if harness.FULL else 12
 FOLDER = harness.scratch("plan_memory")
 MACHINE = """machine: a host
 target: host

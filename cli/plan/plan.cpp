@@ -110,8 +110,18 @@ std::vector<PredictedSchedule> predict_known(const Options& options, const PlanR
   return predicted;
 }
 
-/// The same. Sums over values know nothing of what a program needs besides these: where all programs lack memory,
-/// layouts are chosen anew for as much less.
+/// Bytes that the program which lacks least lacks; nothing where one does not, or none is a program.
+int64_t least_lacking(const std::vector<PredictedSchedule>& schedules) {
+  int64_t least = 0;
+  for (const PredictedSchedule& one : schedules) {
+    if (one.lacking == 0 && one.refused.empty()) return 0;
+    if (one.lacking > 0 && (least == 0 || one.lacking < least)) least = one.lacking;
+  }
+  return least;
+}
+
+/// The layouts that take least, and where all their programs lack memory those that are chosen anew for as much less:
+/// sums over values know nothing of what a program needs besides these.
 std::vector<PredictedSchedule> predict_fitting(const Options& options, const PlanRequest& request,
                                                const std::vector<ShardingPlan>& plans, Diags& diags) {
   constexpr int kMostTries = 4;
@@ -119,7 +129,7 @@ std::vector<PredictedSchedule> predict_fitting(const Options& options, const Pla
   Machine smaller = request.machine;
   PlanRequest anew{request.file, request.kept, smaller, request.ranks, request.mesh, request.explained};
   for (int tries = 0; !last.empty(); ++tries) {
-    const int64_t lacking = std::ranges::min(last, {}, &PredictedSchedule::lacking).lacking;
+    const int64_t lacking = least_lacking(last);
     std::ranges::move(last, std::back_inserter(found));
     last.clear();
     smaller.memory -= lacking;

@@ -32,7 +32,8 @@ std::vector<ValueId> cosines(Builder& build, const OpView& op, double first, dou
   const double n = static_cast<double>(size - (int_of(op.op(), "periodic") ? 0 : 1));
   if (size > kMostStored) {
     const Term angle = positions(build, DType::F64, size, 0, 1, 2 * M_PI / n);
-    const Term window = first - angle.apply(OpKind::Cos) * second + (angle * 2).apply(OpKind::Cos) * third;
+    Term window = first - angle.apply(OpKind::Cos) * second;
+    if (third != 0) window = window + (angle * 2).apply(OpKind::Cos) * third;
     return {window.cast(table_dtype(op)).value()};
   }
   Tensor window(table_dtype(op), op.result_type(0).dims());

@@ -21,7 +21,7 @@ folded (float[1] x) => (float{shape} y)
  float[2] b = {{10.0, -20.0}}, float[2] s = {{2.0, 0.5}}, float[2] var = {{4.0, 0.25}},
  float[1,2,2,2] grid = {{-0.9, -1.2, 0.1, 0.4, 0.7, 1.5, 0.3, -0.2}}, float[1,4] region = {{0.25, 0.0, 2.5, 1.5}},
  int64[1] batch = {{0}}, int64[2] lengths = {{2, 3}}, float[2,3,2] parts = {{1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -1.0, -2.0, 0.5, 7.0, 8.0, -9.0}},
- int64 size = {{6}}, int64 axis = {{1}}, float low = {{-1.0}}, float high = {{4.0}}>
+ int64 size = {{6}}, int64 long = {{70000}}, int64 axis = {{1}}, float low = {{-1.0}}, float high = {{4.0}}>
 {{
   folded = {call}
   y = Mul(folded, x)
@@ -52,6 +52,7 @@ NODES = {
     "reverse_sequence": ("ReverseSequence<batch_axis = 0, time_axis = 1>(m, lengths)", [2, 3]),
     "transform": ("DFT<inverse = 1>(parts)", [2, 3, 2]),
     "window": ("HannWindow<periodic = 0>(size)", [6]),
+    "long_window": ("BlackmanWindow(long)", [70000]),
     "eye": ("EyeLike<k = 1>(m)", [2, 3]),
     "softmax": ("Softmax(m)", [2, 3]),
 }

@@ -58,14 +58,24 @@ static bool may_end_early(const OpView& op) {
   return !begins || !op.known(0) || !is_certain(body, body.outputs()[0].value, body.inputs()[1]);
 }
 
+/// The trips after which a loop is cut, because the user bounds them: one more than are allowed, by which a run that
+/// makes too many is told. Nothing where the loop makes fewer anyway.
+static std::optional<int64_t> cut_trips(const OpView& op) {
+  const int64_t allowed = op.op().integer_or("count_bound", -1);
+  const std::optional<Length> trips = trip_count(op);
+  return allowed < 0 || (trips && trips->high() <= allowed) ? std::nullopt : std::optional(allowed + 1);
+}
+
 /// The trips of a loop that collects elements; nothing after reporting.
 static std::optional<Extent> collected_extent(const OpView& op) {
   constexpr int64_t kMostTrips = int64_t{1} << 40;  // a larger number says that a condition ends the loop
+  if (const std::optional<int64_t> most = cut_trips(op))
+    return may_have_counts(op) ? std::optional(Extent{*most}) : std::nullopt;
   const std::optional<Length> trips = trip_count(op);
   if (!trips || trips->high() > kMostTrips) {
-    op.fail(
-        "loop-scan-runtime-unsupported",
-        "scan outputs need a trip count that bounds them: a number, or one that follows from the lengths of the model");
+    op.fail("loop-scan-runtime-unsupported",
+            "scan outputs need a trip count that bounds them: a number, one that follows from the lengths of the "
+            "model, or a bound, which --dim NODE<=N gives the node");
     return {};
   }
   const Extent extent = op.extent(*trips);
@@ -115,6 +125,12 @@ bool makes_all_trips(const OpView& op) {
   return (!op.has(1) || is_true(op.graph(), op.op().inputs[1])) && (next == body.inputs()[1] || is_true(body, next));
 }
 
+/// The trip count of a loop that is cut.
+static ValueId fewer_trips(Builder& build, const OpView& op, int64_t most) {
+  const ValueId limit = build.constant(Tensor::scalar(DType::I64, static_cast<double>(most)));
+  return op.has(0) ? build.op(OpKind::Min, {op.op().inputs[0], limit}) : limit;
+}
+
 /// What is collected behind the carried values, of as many trips as were made: the last value counts them.
 static std::vector<ValueId> first_trips(Builder& build, std::vector<ValueId> values, size_t carried) {
   const Extent made = build.counted_extent(values.back(), build.dims(values[carried])[0]);
@@ -125,16 +141,17 @@ static std::vector<ValueId> first_trips(Builder& build, std::vector<ValueId> val
 
 static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
   const Graph& region = op.op().regions[0];
-  const std::vector<ValueId>& inputs = op.op().inputs;
+  const std::vector<ValueId> inputs = op.op().inputs;
+  const std::optional<int64_t> most = cut_trips(op);
   const size_t carried = carried_count(op.op()), results = op.op().outputs.size();
-  const bool is_counted = may_end_early(op);
+  const bool is_counted = most || may_end_early(op);
   if (!is_counted && !makes_all_trips(op)) {
     op.fail("loop-scan-length-unsupported",
             "a loop that collects an element a trip may end before its trip count: how many there are is known at run "
             "time only");
     return {};
   }
-  StepLoop loop(build, "body", inputs[0], op.has(1) ? inputs[1] : ValueId{});
+  StepLoop loop(build, "body", most ? fewer_trips(build, op, *most) : inputs[0], op.has(1) ? inputs[1] : ValueId{});
   std::vector<ValueId> arguments = {loop.iteration(), loop.condition()}, collected, next;
   for (size_t i = 0; i < carried; ++i) arguments.push_back(loop.carry(inputs[2 + i]));
   for (size_t r = carried; r < results; ++r) {
@@ -160,7 +177,7 @@ static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
 /// True if nothing but shape arithmetic, or data, tells how many elements a loop collects.
 static bool has_trips_of_its_own(const OpView& op) {
   const OpView without_shapes(op.module(), op.graph(), op.op());
-  return !collects_nothing(op) && (!trip_count(without_shapes) || may_end_early(op));
+  return !collects_nothing(op) && (!trip_count(without_shapes) || may_end_early(op) || cut_trips(op));
 }
 
 /// Inputs: trip count or none, condition or none, `carried` initial values, captures. Results: the carried values, then

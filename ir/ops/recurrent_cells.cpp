@@ -280,6 +280,46 @@ OpDef record(OpKind kind, const char* name, int operands, int results) {
   return def;
 }
 
+/// A step of import, in front of the LSTM.
+ValueId step_of_import(Graph& graph, OpId lstm, OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {}) {
+  NewOp made{};
+  const Op& like = graph.op(lstm);
+  made.kind = kind, made.inputs = std::move(inputs), made.results = {TensorType{}}, made.attrs = std::move(attrs);
+  made.name = like.name + "/" + op_def(kind).name, made.origins = like.origins, made.place = like.place;
+  return graph.result(graph.add(std::move(made), lstm));
+}
+
+/// Weights [directions, inputs, gates] as an LSTM has them, from integers of 8 bits with a scale and a zero point for
+/// each direction, or for each of its gates.
+ValueId lstm_weight(Graph& graph, OpId lstm, size_t weight, size_t scale, size_t zero) {
+  const std::vector<ValueId> in = graph.op(lstm).inputs;
+  const auto real = [&](ValueId x) {
+    return step_of_import(graph, lstm, OpKind::Cast, {x}, {{"to", dtype_attr(DType::F32)}});
+  };
+  const auto row = [&](ValueId x) {
+    return step_of_import(graph, lstm, OpKind::Reshape, {x}, {{"shape", Dims{0, 1, -1}}});
+  };
+  const ValueId centred = step_of_import(graph, lstm, OpKind::Sub, {real(in[weight]), row(real(in[zero]))});
+  const ValueId scaled = step_of_import(graph, lstm, OpKind::Mul, {centred, row(in[scale])});
+  return step_of_import(graph, lstm, OpKind::Transpose, {scaled}, {{"perm", Dims{0, 2, 1}}});
+}
+
+/// DynamicQuantizeLSTM of com.microsoft has four operands more. ONNX Runtime rounds the sequence and the states to 8
+/// bits besides, each by its own range; here they stay real.
+bool import_lstm(Graph& graph, OpId id, int, const OpView& view) {
+  constexpr size_t kOperands = 8, kOfQuantized = 12;
+  const size_t count = view.op().inputs.size();
+  const std::string& type = view.module().origins[view.op().origins[0].index].op_type;
+  if (type != "DynamicQuantizeLSTM")
+    return count <= kOperands || view.fail("input-count", "LSTM takes at most {} inputs, not {}", kOperands, count);
+  if (count != kOfQuantized)
+    return view.fail("input-count", "DynamicQuantizeLSTM takes {} inputs, not {}", kOfQuantized, count);
+  graph.set_input(id, kInputWeight, lstm_weight(graph, id, kInputWeight, 8, 9));
+  graph.set_input(id, kRecurrent, lstm_weight(graph, id, kRecurrent, 10, 11));
+  while (graph.op(id).inputs.size() > kOperands) graph.remove_input(id, graph.op(id).inputs.size() - 1);
+  return true;
+}
+
 OpDef gru() {
   OpDef def = record<gru_cell>(OpKind::GRU, "GRU", 6, 2);
   def.attrs.push_back(flag("linear_before_reset", 0));
@@ -287,7 +327,9 @@ OpDef gru() {
 }
 
 OpDef lstm() {
-  OpDef def = record<lstm_cell>(OpKind::LSTM, "LSTM", 8, 3);
+  OpDef def = record<lstm_cell>(OpKind::LSTM, "LSTM", 12, 3);
+  def.aliases = {{"DynamicQuantizeLSTM", 1, "com.microsoft"}};
+  def.import = import_lstm;
   def.attrs.push_back(flag("input_forget", 0));
   return def;
 }

@@ -137,6 +137,29 @@ def gathered_elements():
     yield "two_bits", [bytes_, np.array([6, 1]), Weight(real(7, 2)), Weight(np.arange(7).astype(np.uint8)[:, None])], (FLOAT,), {**few, "bits": 2}
 
 
+def quantised_lstm_cases():
+    """As the LSTM of the weights that the integers stand for. ONNX Runtime, which rounds more, is not far."""
+    for dtype, directions, each in (np.int8, 1, False), (np.uint8, 2, True), (np.int8, 2, True):
+        info, hidden, x = np.iinfo(dtype), 4, real(5, 2, 3)
+        attrs = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "forward"}
+        shape = (directions, 4 * hidden) if each else (directions,)
+        bias, parts, weights = Weight(real(directions, 8 * hidden)), [], []
+        for width in 3, hidden:
+            numbers = random.integers(info.min, info.max + 1, (directions, width, 4 * hidden)).astype(dtype)
+            scale, zero = random.uniform(0.003, 0.006, shape).astype(np.float32), np.full(shape, 0 if each else 7, dtype)
+            rows = (directions, 1, -1)
+            weights.append(((numbers.astype(np.float32) - zero.reshape(rows)) * scale.reshape(rows)).transpose(0, 2, 1))
+            parts.append([Weight(numbers), Weight(scale), Weight(zero)])
+        states = [real(directions, 2, hidden), real(directions, 2, hidden)]
+        plain = [x, *map(Weight, weights), bias, None, *states]
+        wanted = results_of(model_of("LSTM", "", plain, (FLOAT,) * 3, attrs), plain)
+        operands = [x, parts[0][0], parts[1][0], bias, None, *states, None, *parts[0][1:], *parts[1][1:]]
+        rounded = results_of(model_of("DynamicQuantizeLSTM", DOMAIN, operands, (FLOAT,) * 3, attrs), operands)
+        name = f"{np.dtype(dtype).name}_{directions}"
+        harness.check(f"DynamicQuantizeLSTM.{name}/onnxruntime", np.abs(wanted[0] - rounded[0]).max() < 0.05, "")
+        yield name, operands, attrs, wanted
+
+
 def fused_cases():
     """(operator, name, operands, outputs, attributes)"""
     image, filters, bias = real(1, 3, 6, 5), Weight(real(4, 3, 3, 3)), Weight(real(4))
@@ -249,6 +272,8 @@ def all_cases(folder):
         op, attrs = "MultiHeadAttention", {"num_heads": 2}
         wanted = results_of(model_of(op, DOMAIN, apart, (FLOAT,), attrs), apart)
         yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, (FLOAT,), attrs, wanted)
+    for name, operands, attrs, wanted in quantised_lstm_cases():
+        yield write_case(folder, f"DynamicQuantizeLSTM.{name}", "DynamicQuantizeLSTM", DOMAIN, operands, (FLOAT,) * 3, attrs, wanted)
     for op, name, operands, outputs, attrs in fused_cases():
         yield write_case(folder, f"{op}.{name}", op, DOMAIN, operands, outputs, attrs)
     for op, name, operands, attrs, wanted in numpy_cases():

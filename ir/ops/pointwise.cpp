@@ -242,12 +242,26 @@ OpDef saturate() {
   return def;
 }
 
+void eval_of_integers_too(EvalContext& context) {
+  const Tensor& x = context.in(0);
+  if (x.is_real()) return eval_pointwise(context);
+  Tensor whole(DType::F64, x.dims);
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const double element = x.at(i);
+    whole.real[static_cast<size_t>(i)] = std::trunc(op_def(context.op).value(&element, context.op));
+  }
+  context.inputs[0] = &whole;
+  eval_saturate(context);
+  context.inputs[0] = &x;
+}
+
 /// A row whose attributes are real numbers, for integers too: it is computed in f64, and its fraction is dropped.
 OpDef of_integers_too(OpDef def) {
   def.infer = [](const OpView& op, std::vector<TensorType>& results) {
     return is_integer(op.type(0).dtype) ? infer_same(op, results) : infer_arithmetic(op, results);
   };
   def.is_primitive = [](const OpView& op) { return !is_integer(op.type(0).dtype); };
+  def.eval = eval_of_integers_too;
   def.decompose = [](Builder& build, const OpView& op) {
     const Op own = op.op();  // NOLINT(performance-unnecessary-copy-initialization): ops move
     const DType dtype = op.type(0).dtype;

@@ -132,6 +132,7 @@ static std::vector<Case> cases_of_both() {
       {OpKind::Range, {ints({}, {2}), ints({}, {11}), ints({}, {4})}, {}, {}},
       {OpKind::Cast, {row}, {{"saturate", int64_t{0}}, {"to", dtype_attr(DType::F8E4M3FN)}}, {}},
       {OpKind::Shape, {x}, {{"start", int64_t{-3}}}, {}},
+      {OpKind::Shrink, {ints({5}, {-9, -2, 2, 9, 125}, DType::I8)}, {{"bias", -10.5}, {"lambd", 2.5}}, {}},
       {OpKind::Size, {x}, {}, {}},
       {OpKind::Split, {x}, {{"axis", int64_t{1}}, {"split", Axes{4}}}, {}},
       {OpKind::Squeeze, {x}, {{"axes", Axes{-2}}}, {}},

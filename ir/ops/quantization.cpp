@@ -22,6 +22,8 @@ bool is_byte_operand(const OpView& op, int input) {
                  dtype_name(dtype));
 }
 
+bool has_byte_zero(const OpView& op, int zero) { return !op.has(zero) || is_byte_operand(op, zero); }
+
 bool fills_byte_kernels(const Dims& filters, int64_t group) {
   return filters.size() > 3 && (group == 1 || (filters[1] % 4 == 0 && filters[0] / group % 16 == 0));
 }

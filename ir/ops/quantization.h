@@ -11,6 +11,8 @@ struct QuantizedOperand {
   int integers, scale, zero;
 };
 
+/// True if the zero point is absent, or u8 or i8; else reports.
+bool has_byte_zero(const OpView& op, int zero);
 /// The zero point's type where there is one, else `otherwise`: the type that an op quantizes to.
 DType quantized_dtype(const OpView& op, int zero, DType otherwise);
 /// True if every operand of `operands` that is there holds one number; else reports. Shapes [] and [1] both occur.

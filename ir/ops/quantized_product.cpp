@@ -168,7 +168,7 @@ std::vector<ValueId> decompose_matmul_integer(Builder& build, const OpView& op) 
 }
 
 bool infer_qlinear_matmul(const OpView& op, std::vector<TensorType>& results) {
-  return is_byte_operand(op, 0) && hold_one_number(op, {6, 7}) &&
+  return is_byte_operand(op, 0) && has_byte_zero(op, 7) && hold_one_number(op, {6, 7}) &&
          infer_product(op, kBothScaled, quantized_dtype(op, 7, op.type(0).dtype), results);
 }
 
@@ -227,6 +227,7 @@ bool infer_qgemm(const OpView& op, std::vector<TensorType>& results) {
     if (op.type(part).count() != 1 && op.dims(part) != Dims{b[!b_turned].bound})
       return op.fail("quantized-scale", "a scale or zero point of shape {} does not fit {} columns",
                      dims_text(op.dims(part)), b[!b_turned].bound);
+  if (!has_byte_zero(op, 8)) return false;
   const DType dtype = op.has(7) ? quantized_dtype(op, 8, op.type(0).dtype) : DType::F32;
   results = {{dtype, {a[a_turned], b[!b_turned]}, {}}};
   return true;
@@ -313,7 +314,7 @@ std::vector<ValueId> decompose_conv_integer(Builder& build, const OpView& op) {
 }
 
 bool infer_qlinear_conv(const OpView& op, std::vector<TensorType>& results) {
-  return hold_one_number(op, {6, 7}) &&
+  return has_byte_zero(op, 7) && hold_one_number(op, {6, 7}) &&
          infer_convolution(op, kImage, kFilters, quantized_dtype(op, 7, op.type(0).dtype), results);
 }
 

@@ -74,6 +74,12 @@ def read_base(name, path, data):
     return Base(name, (node.domain, node.op_type), model, feeds)
 
 
+def flags_of(base):
+    """What the compiler is told where nothing else says how long an open dim is."""
+    dims = [dim for value in base.model.graph.input for dim in value.type.tensor_type.shape.dim]
+    return "--dim=rows<=8" if any(dim.dim_param == "rows" for dim in dims) else ""
+
+
 def types_of(base):
     """{name: ONNX type} of the node's operands."""
     graph = base.model.graph
@@ -231,12 +237,19 @@ def by_evaluator(base):
 
 
 def results_of(base):
-    """By the onnx package's evaluator, else by ONNX Runtime; None where neither computes it."""
-    for evaluate in (by_evaluator, by_runtime):
+    """By the onnx package's evaluator or ONNX Runtime, which is asked first of the domains where it sets the standard; None
+    where neither computes it."""
+    for evaluate in (by_runtime, by_evaluator) if base.key[0] else (by_evaluator, by_runtime):
         results = apart(evaluate, base)
         if results and all(map(is_array, results)):
-            return results
+            return [as_declared(result, value) for result, value in zip(results, base.model.graph.output)]
     return None
+
+
+def as_declared(result, value):
+    """The evaluator computes some results in another type than the schema gives them."""
+    number = value.type.tensor_type.elem_type
+    return result if number in (0, TYPES["string"]) else result.astype(helper.tensor_dtype_to_np_dtype(number))
 
 
 def is_array(result):

@@ -20,8 +20,8 @@ import contrib_check
 import harness
 import record_bases
 from op_schemas import DOMAINS, NEWEST_OPSET, all_schemas
-from record_table import (draw, entries_of, flags_of, full_name, has, mutant, one_node_with, read_base, read_reasons,
-                          reason_of, records_by_key, results_of, with_attribute, write)
+from record_table import (draw, entries_of, flags_of, full_name, has, mutant, one_node_with, operand_name, read_base,
+                          read_reasons, reason_of, records_by_key, results_of, with_attribute, write)
 from run_node_cases import NODE_PACK, cases_of
 from verify_many import Case, verify_many
 
@@ -65,7 +65,8 @@ def made_case(entry, bases, folder):
     """A case that has the entry, made of the smallest one whose results are known then; where no program but Weft knows
     them, its kernels are compared with its own reference. None if no case can be changed so."""
     name, unknown = entry.text.replace("/", "_"), None
-    for base in sorted(bases, key=lambda base: len(base.model.SerializeToString()))[:6]:
+    fitting = [base for base in bases if entry.kind == "value" or operand_name(base, entry.part)]
+    for base in sorted(fitting, key=lambda base: len(base.model.SerializeToString()))[:6]:
         try:
             made = mutant(base, entry)
         except (TypeError, ValueError, OverflowError):  # numpy has no such conversion

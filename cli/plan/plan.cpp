@@ -238,7 +238,8 @@ std::optional<std::string> plan_of_programs(const Options& options, const Planne
                                             Diags& diags, PlanReport* report) {
   std::vector<PredictedSchedule> found = predict_candidates(options, planned, layouts, diags);
   const bool is_found = !found.empty() && best_of(found).refused.empty();
-  if (found.empty() || (!is_found && layouts.plans.empty() && options.level == "shard")) {
+  const bool is_hopeless = options.level == "shard" && layouts.least.bytes > planned.request.machine.memory;
+  if (found.empty() || (!is_found && is_hopeless)) {
     report_memory(options, planned.request, layouts.least, diags);
     return {};
   }

@@ -437,7 +437,7 @@ def check_refusals():
     refused("ranks of a mesh", 1, "the mesh has 2 ranks, --ranks says 4 [plan-ranks-of-mesh]", kept="weft: 1\nmesh: {tp: 2}\n", flags=(*on, "--ranks", "4"))
     refused("layouts without a mesh", 1, "kept.yaml:3", kept='weft: 1\nshard:\n  "fc_weight": {tp: 1}\n', flags=on)
     refused("layouts that contradict", 1, "[shard-twice]", kept='weft: 1\nmesh: {tp: 4}\nshard:\n  "fc_weight": {tp: 1}\n  "fc_*": {tp: 0}\n', flags=on)
-    refused("memory", 1, "[plan-memory]", "4 ranks of", "at least, most for '", flags=("--machine", machine(4, "1KiB")))
+    refused("memory", 1, "[plan-memory]", "4 ranks of", "at least, most for '", flags=("--machine", machine(4, "512B")))
     refused("mesh of stages", 3, "a plan chooses 'mesh': leave it out [plan-kept-unsupported]", kept="weft: 1\nmesh: {tp: 2}\n", flags=(*on, "--level", "pipeline"))
     refused("transforms", 3, "a plan chooses 'transform'", kept="weft: 1\nmesh: {tp: 2}\ntransform:\n  - split: {op: x, dim: 0, into: [a, b]}\n", flags=on)
     annotated = FOLDER / "annotated.onnxtxt"

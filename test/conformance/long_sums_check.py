@@ -84,9 +84,10 @@ def functions(n, random):
     exp = np.exp(rows.astype(np.float64))
     log_shares = np.log(np.exp(columns.astype(np.float64)).sum(1)) - columns[:, 1]
     outer, inner = factors(n)
-    image, left, right = drawn(1, 3, outer, inner), drawn(3, n), drawn(n, 5)
+    few = 3 if n <= 1_000_000 else 1  # float64 terms of more would take gigabytes
+    image, left, right = drawn(1, 3, outer, inner), drawn(few, n), drawn(n, few)
     at = random.integers(0, 2, n)
-    updates = drawn(n, 3)
+    updates = drawn(n, few)
     found = [
         Sum("squares", ("ReduceSumSquare", {"keepdims": 0}), [rows, axes(1)], rows.astype(np.float64) ** 2),
         Sum("column_squares", ("ReduceSumSquare", {"keepdims": 0}), [columns, axes(0)], columns.T.astype(np.float64) ** 2),
@@ -95,9 +96,9 @@ def functions(n, random):
         Sum("row_scan", ("CumSum", {}), [rows, np.array(1)], rows.astype(np.float64), "scan"),
         Sum("column_scan", ("CumSum", {}), [columns, np.array(0)], columns.T.astype(np.float64), "column scan"),
         Sum("scatter", ("ScatterElements", {"axis": 0, "reduction": "add"}),
-            [np.zeros((2, 3), np.float32), np.repeat(at[:, None], 3, 1), updates],
-            np.stack([np.where(at == row, updates[:, column], 0).astype(np.float64) for row in range(2) for column in range(3)])),
-        Sum("product", ("MatMul", {}), [left, right], np.einsum("mk,kn->mnk", left, right, dtype=np.float64).reshape(15, n)),
+            [np.zeros((2, few), np.float32), np.repeat(at[:, None], few, 1), updates],
+            np.stack([np.where(at == row, updates[:, column], 0).astype(np.float64) for row in range(2) for column in range(few)])),
+        Sum("product", ("MatMul", {}), [left, right], np.einsum("mk,kn->mnk", left, right, dtype=np.float64).reshape(few * few, n)),
     ]
     if n <= 100_000:
         window = {"kernel_shape": [outer, inner]}

@@ -1,5 +1,6 @@
-// Sums down the columns of a matrix that is computed element by element, 16 columns at a time: neighbours in memory
-// belong to different sums. Four vectors of sums do not wait for each other.
+// Sums down the columns of a matrix that is computed element by element: neighbours in memory belong to different sums.
+// Four vectors of sums do not wait for each other, and two cache lines of a row come together: 32 columns at a time
+// take half the time of 16 where no cache holds the matrix.
 #pragma once
 #include <algorithm>
 
@@ -46,6 +47,16 @@ template <class T, int kColumns, class Element, class Put>
   for (int64_t j = skip; j < kColumns; ++j) put(column + j, T(sums[j]));
 }
 
+/// All columns, kColumns or more of them. The last panel begins early enough to lie inside.
+template <class T, int kColumns, class Element, class Put>
+[[gnu::always_inline]] inline void sum_panels(int64_t first, int64_t last, int64_t count, const Element& element,
+                                              const Put& put) {
+  for (int64_t column = first; column < last; column += kColumns) {
+    const int64_t skip = std::max<int64_t>(0, column + kColumns - last);
+    sum_some_columns<T, kColumns>(column - skip, skip, count, element, put);
+  }
+}
+
 }  // namespace detail
 
 /// Calls put(column, sum) for the columns first .. last, with the sum of element(column, 0) .. element(column, count -
@@ -53,16 +64,9 @@ template <class T, int kColumns, class Element, class Put>
 template <class T, class Element, class Put>
 [[gnu::always_inline]] inline void sum_columns(int64_t first, int64_t last, int64_t count, const Element& element,
                                                const Put& put) {
-  constexpr int64_t kColumns = 16;
   const int64_t columns = last - first;
-  if (columns >= kColumns) {
-    // The last sixteen begin early enough to lie inside.
-    for (int64_t column = first; column < last; column += kColumns) {
-      const int64_t skip = std::max<int64_t>(0, column + kColumns - last);
-      detail::sum_some_columns<T, int(kColumns)>(column - skip, skip, count, element, put);
-    }
-    return;
-  }
+  if (columns >= 32) return detail::sum_panels<T, 32>(first, last, count, element, put);
+  if (columns >= 16) return detail::sum_panels<T, 16>(first, last, count, element, put);
   if (columns >= 8) detail::sum_some_columns<T, 8>(first, 0, count, element, put), first += 8;
   for (; first < last; ++first) detail::sum_some_columns<T, 1>(first, 0, count, element, put);
 }

@@ -59,8 +59,7 @@ template <class T, int kColumns, class Element, class Put>
 
 }  // namespace detail
 
-/// Calls put(column, sum) for the columns first .. last, with the sum of element(column, 0) .. element(column, count -
-/// 1).
+/// Calls put(column, sum) for the columns first .. last, with the sum of element(column, i) over i < count.
 template <class T, class Element, class Put>
 [[gnu::always_inline]] inline void sum_columns(int64_t first, int64_t last, int64_t count, const Element& element,
                                                const Put& put) {

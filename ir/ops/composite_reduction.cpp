@@ -18,6 +18,12 @@ ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool k
   if (!elements.is_constant()) return build.op(OpKind::Div, {sum, build.cast(build.length(elements), type.dtype)});
   const int64_t count = elements.constant();
   if (count == 1) return sum;
+  if (is_float(type.dtype) && dtype_bytes(type.dtype) < 4) {
+    // 16 bits hold neither 1/count exactly nor a count above 65504.
+    const ValueId wide = build.cast(sum, DType::F32);
+    const ValueId factor = build.scalar(wide, 1.0 / static_cast<double>(count));
+    return build.cast(build.op(OpKind::Mul, {wide, factor}), type.dtype);
+  }
   const ValueId number =
       build.scalar(x, is_float(type.dtype) ? 1.0 / static_cast<double>(count) : static_cast<double>(count));
   return build.op(is_float(type.dtype) ? OpKind::Mul : OpKind::Div, {sum, number});

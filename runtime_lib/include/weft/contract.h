@@ -394,10 +394,8 @@ template <class T, int R, int P, class A, class B>
     const bool is_first = block % kBlocksInTurn == 0;
     contract_steps<T, R, P>(c, at, a, PanelSteps<W>{panel, b.panel_stride(k), k0, k, is_first, false}, sums, put);
     if (block + 1 == blocks.count || (block + 1) % kBlocksInTurn == 0)
-#pragma omp simd
       for (int64_t i = 0; i < count; ++i) totals[i] += sums[i];
   }
-#pragma omp simd
   for (int64_t i = 0; i < count; ++i) sums[i] = T(totals[i]);
   put(at.m0, at.n, rows, std::min(kWidth, c.n - at.n), sums, kWidth);
 }

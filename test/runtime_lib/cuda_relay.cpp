@@ -37,7 +37,8 @@ std::string run_one(const Body& body, const std::string& root, int rank, double 
   memset(memory.get(), 0, bytes);
   World world(kShape, memory.get());
   try {
-    const std::unique_ptr<Relay> relay = open_relay({"test", 7, timeout}, world, {rank, kShape.ranks, "", ""}, root);
+    const std::unique_ptr<Relay> relay =
+        open_relay({"test", agreement_of(7, kShape), timeout}, world, {rank, kShape.ranks, "", ""}, root);
     world.relay = relay.get();
     body(world, *relay, rank);
     relay->close();

@@ -149,6 +149,7 @@ TEST_CASE("memory peak: fixtures on both targets") {
     CAPTURE(name);
     const Fixture fixture = read_fixture(name);
     const auto made = prepare(fixture.model, fixture.yaml, "");
+    REQUIRE(made->ok());
     for (const Target& target : {Target{}, cuda_target({"sm_90"})}) {
       const std::optional<Plan> plan = make_plan(*made->module, target, made->diags);
       REQUIRE(plan);

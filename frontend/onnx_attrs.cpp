@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "frontend/boolean_attrs.h"
 #include "frontend/onnx_import.h"
 #include "ir/base/contains.h"
 
@@ -99,14 +98,6 @@ static bool import_attr(ImportState& state, const OnnxNode& node, const OnnxAttr
     return false;
   }
   std::optional<AttrValue> value = value_of(state, attr, spec->type, loc);
-  if (int64_t* number = value ? std::get_if<int64_t>(&*value) : nullptr) {
-    const std::optional<int64_t> answer = boolean_value(attr.name, *number);
-    if (!answer) {
-      state.diags.error("attribute-boolean", loc, "attribute '{}' is {}, neither 0 nor 1", attr.name, *number);
-      return false;
-    }
-    *number = *answer;
-  }
   if (value) attrs.push_back({attr.name, std::move(*value)});
   return value.has_value();
 }

@@ -235,7 +235,7 @@ def check_uneven_stages():
         text = file.read_text()
         harness.check(f"uneven {name}/places", UNEVEN in text and UNEVEN_STAGES in text and '  "head.weight": {tp: 1}' in text, text)
         others = [float(row[1]) for row in re.findall(r"^  (\S.*?) {2,}\S+ \S+ {2,}(\d+\.\d+) ", err, re.M) if not row[0].startswith("stages on 1, 2 ranks, ")]
-        harness.check(f"uneven {name}/is faster than others", len(others) >= 2 - (name == "weights") and min(others) >= 1.1, err[-900:])
+        harness.check(f"uneven {name}/is faster than others", len(others) >= 2 - (name == "weights") and min(others) >= 1.05, err[-900:])
         harness.check(f"uneven {name}/page", "tp 2" in page.read_text() and "in 2 stages" in page.read_text(), "no stages")
         Page(f"uneven {name}/page", page).check_table(err)
         if name == "training" and not harness.FULL:  # its kernels take long to build

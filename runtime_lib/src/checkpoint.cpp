@@ -157,7 +157,7 @@ void write_checkpoint(RankBase& rank, const Options& options, const Progress& pr
              long(progress.step), long(progress.batch), int(progress.shuffles),
              static_cast<unsigned long long>(progress.seed), rank.executable.name, rank.executable.world,
              json_string(rank.executable.training->optimizer).c_str(), int(progress.evaluation_is_due),
-             long(rank.executable.training->random_seed)));
+             long(progress.random_seed.value_or(0))));
     for (const auto& entry : std::filesystem::directory_iterator(part)) sync_to_disk(entry.path());
     sync_to_disk(part);
     rename_folder(part, place);

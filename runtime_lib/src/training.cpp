@@ -346,7 +346,13 @@ bool Trainer::evaluate(int64_t step, std::optional<Log>& log) {
 
 void Trainer::save(int64_t step, bool evaluation_is_due) {
   if (options_.checkpoint.empty()) return;
-  write_checkpoint(rank_, options_, {step, options_.shuffles, options_.shuffle_seed, data_.batch(), evaluation_is_due});
+  write_checkpoint(rank_, options_,
+                   {.step = step,
+                    .shuffles = options_.shuffles,
+                    .seed = options_.shuffle_seed,
+                    .batch = data_.batch(),
+                    .random_seed = rank_.executable.training->random_seed,
+                    .evaluation_is_due = evaluation_is_due});
 }
 
 /// Steps up to the last, or to that in which it was asked to end. An evaluation does not delay the end: the run that

@@ -15,7 +15,7 @@ struct ColumnLoop {
   Statements before;  // declarations of what all elements of a column share
   Let accumulator;
   For rows;
-  Statements behind;
+  Statements after;
 };
 
 template <class T>
@@ -44,11 +44,11 @@ std::optional<ColumnLoop> parts_of(const For& loop) {
   if (loop.kind != LoopKind::Together || rows == body.begin() || rows == body.end()) return {};
   const Let* accumulator = std::get_if<Let>(&(rows - 1)->what);
   if (!accumulator || (accumulator->type != "float" && accumulator->type != "double")) return {};
-  ColumnLoop parts{.before = {}, .accumulator = *accumulator, .rows = std::get<For>(rows->what), .behind = {}};
+  ColumnLoop parts{.before = {}, .accumulator = *accumulator, .rows = std::get<For>(rows->what), .after = {}};
   parts.before.assign(body.begin(), rows - 1);
-  parts.behind.assign(rows + 1, body.end());
+  parts.after.assign(rows + 1, body.end());
   const bool is_plain = std::all_of(parts.before.begin(), parts.before.end(), is_constant);
-  if (!is_plain || !only_adds(parts.rows, accumulator->name) || has_loop(parts.behind)) return {};
+  if (!is_plain || !only_adds(parts.rows, accumulator->name) || has_loop(parts.after)) return {};
   return parts;
 }
 
@@ -74,7 +74,7 @@ Callback sums_call(const ColumnLoop& parts, const For& loop, const std::string& 
       call("weft::sum_columns<" + sum.type + ">", {loop.first, loop.bound, parts.rows.bound, name(lambda), put}));
   head.pop_back();
   Callback made{.head = head, .body = parts.before};
-  append(made.body, parts.behind);
+  append(made.body, parts.after);
   return made;
 }
 

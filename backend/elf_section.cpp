@@ -1,4 +1,4 @@
-// Nothing of the file moves: the table of sections and that of their names are written once more behind the new
+// Nothing of the file moves: the table of sections and that of their names are written once more after the new
 // section, and the head of the file says where.
 //
 //   head | program | names | sections     ->     head' | program | names | sections | NEW | names' | sections'

@@ -10,10 +10,10 @@ namespace weftc {
 class AddedSection {
  public:
   /// Reads the tables of the file, which is open for reading and writing, and moves to where the section begins: the
-  /// next multiple of `align` behind its last byte. Where that fails, ok() is false and errno says why.
+  /// next multiple of `align` after its last byte. Where that fails, ok() is false and errno says why.
   AddedSection(std::FILE* file, std::string name, int64_t align);
   bool ok() const { return ok_; }
-  /// Writes the tables anew behind the section, which ends at `bytes` from its beginning. False as above.
+  /// Writes the tables anew after the section, which ends at `bytes` from its beginning. False as above.
   bool finish(int64_t bytes);
 
  private:

@@ -227,7 +227,7 @@ void write_slice(const Plans& plans, size_t segment, const Coordinates& coordina
   }
 }
 
-/// All slices of all segments; what is to be written behind them.
+/// Writes all slices of all segments. Returns the checksums that are to be written after them.
 std::vector<Checksum> write_segments(const Plans& plans, Output& out) {
   const Plan& plan = *plans.front();
   const std::vector<int64_t> files = segment_files(plan);

@@ -20,7 +20,7 @@ using OpNames = std::set<std::string>;
 const OpNames kViews{"Transpose", "Reshape",  "Unsqueeze", "Squeeze", "Flatten", "Cast",
                      "CastLike",  "Identity", "Slice",     "Split",   "Expand",  "Tile"};
 
-/// How many of the first operands can be parameters of a layer; what comes behind says how it is computed.
+/// How many of the first operands can be parameters of a layer; later operands say how it is computed.
 size_t layer_operands(const OnnxNode& node) {
   static const std::unordered_map<std::string, size_t> kLayers{
       {"MatMul", 2},
@@ -51,7 +51,7 @@ size_t layer_operands(const OnnxNode& node) {
   return node.domain == "com.microsoft" ? node.inputs.size() : 0;
 }
 
-/// The part of a name behind its last dot or slash, of buffers that many programs have.
+/// The part of a name after its last dot or slash, of buffers that many programs have.
 bool is_known_buffer(const std::string& name) {
   static const std::set<std::string> kBuffers{"running_mean", "running_var", "moving_mean", "moving_variance",
                                               "inv_freq",     "cos_cached",  "sin_cached",  "freqs_cis",
@@ -185,7 +185,7 @@ bool ParameterRoles::Judge::is_read_as_parameter(const OnnxTensor& tensor, const
   if (node.op_type == "Gather") return reader.operand == 0 && is_wide && !is_table_of_waves(tensor);
   if (node.op_type == "Mul") return is_factor(tensor, reader, is_computed);
   if (node.op_type == "Add" || node.op_type == "Sum") return is_summand(tensor, reader);
-  // Tokens of a model's own: put in front of others, or in the place of those that are masked.
+  // Tokens of a model's own: put before others, or in the place of those that are masked.
   if (node.op_type == "Concat") return is_named_ && is_wide;
   if (node.op_type == "Where") return is_named_ && is_wide && reader.operand > 0;
   return false;

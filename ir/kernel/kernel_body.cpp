@@ -253,7 +253,7 @@ struct RunExtentList {
 
 }  // namespace
 
-/// The padding in front of the images of a window op, where only a run knows it.
+/// The padding before the images of a window op, where only a run knows it.
 static std::vector<Length> open_paddings(const Graph& body, const Op& op) {
   std::vector<Length> paddings;
   if (!op.has("auto_pad") || !pads_by_length(op)) return paddings;

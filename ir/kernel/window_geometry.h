@@ -21,11 +21,11 @@ struct WindowGeometry {
 /// Reads the geometry of the op that makes `root`; nothing for more than three spatial dimensions, for a bias
 /// inside of the op, and where there are no elements.
 std::optional<WindowGeometry> window_geometry(const KernelBody& body, ValueId root);
-/// Elements of padding in front of each spatial dimension of a window op: numbers, or run-time lengths of the kernel.
+/// Elements of padding before each spatial dimension of a window op: numbers, or run-time lengths of the kernel.
 IndexDims padding_before(const KernelBody& body, const Op& op);
 
 /// The same convolution of groups with one filter each as windows over one channel a group: the channels of a group are
-/// a spatial dimension in front of the others, which one window spans. There are at most two others, or one channel.
+/// a spatial dimension before the others, which one window spans. There are at most two others, or one channel.
 WindowGeometry channels_as_taps(WindowGeometry geometry);
 
 /// How the runtime computes windows over one channel a group whose groups lie innermost.

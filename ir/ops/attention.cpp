@@ -274,7 +274,7 @@ class Attention {
   }
 
   /// True if some query may see no key. Limits of position leave each of them one, but where the window to the left
-  /// begins behind the last key: with fewer keys than queries.
+  /// begins after the last key: with fewer keys than queries.
   bool may_be_blind() const {
     const int64_t left = int_of(op_.op(), "left_window_size");
     const Extent keys = op_.type(kKey).shape[h_.is_flat ? 1 : 2];

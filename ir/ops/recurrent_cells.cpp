@@ -280,7 +280,7 @@ OpDef record(OpKind kind, const char* name, int operands, int results) {
   return def;
 }
 
-/// A step of import, in front of the LSTM.
+/// Adds an op before the LSTM while it is imported.
 ValueId step_of_import(Graph& graph, OpId lstm, OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {}) {
   NewOp made{};
   const Op& like = graph.op(lstm);

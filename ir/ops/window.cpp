@@ -56,7 +56,7 @@ static int64_t added_extent(const WindowDim& dim, bool ceil) {
 /// As many windows as fit into the padded extent; ceil_mode adds one that sticks out, if it begins inside.
 static void count_outputs(WindowDim& dim, bool ceil) {
   dim.out = std::max<int64_t>(0, dim.in + added_extent(dim, ceil)) / dim.stride;
-  // A window that would start in the padding behind is left out.
+  // A window that would start in the padding after it is left out.
   if (ceil && dim.out > 0 && (dim.out - 1) * dim.stride >= dim.in + dim.before) --dim.out;
 }
 
@@ -95,8 +95,8 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims
   return window;
 }
 
-/// How many windows an input of this length has. Of ceil_mode, a last one that would start in the padding behind is
-/// left out: as many start before it as the stride fits into what stands in front of it.
+/// How many windows an input of this length has. Of ceil_mode, a last one that would start in the padding after it is
+/// left out: as many start before it as the stride fits into what lies before it.
 static Length output_length(const Op& op, const WindowDim& dim, const Length& in) {
   if (is_same(text_of(op, "auto_pad"))) return *floor_quotient(in + (dim.stride - 1), dim.stride);
   const bool ceil = rounds_up(op);

@@ -46,7 +46,7 @@ bool has_fitting_bias(const OpView& op, int64_t channels);
 void canonical_window(Op& op, const Window& window, const Shape& image);
 /// Of canonical attributes: whether the padding follows from the lengths of the image.
 bool pads_by_length(const Op& op);
-/// Of canonical attributes: the elements of padding in front of spatial dimension `d` of `in` elements.
+/// Of canonical attributes: the elements of padding before spatial dimension `d` of `in` elements.
 Length padding_before(const Op& op, size_t d, const Length& in);
 /// The window as the canonical attributes of an op on local tensors tell it.
 Window window_of_attrs(const Op& op, const Dims& in, const Dims& out);

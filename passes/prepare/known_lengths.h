@@ -17,7 +17,7 @@ struct KnownLengths {
   std::map<std::string, int64_t> pins;  // names that an op takes for a number
   Least least;  // what inputs have at least: from there on quotients in the model's shape arithmetic mean something
   /// Names of Ifs whose branches give other numbers of dimensions: of those, the ones of which the else branch is taken
-  /// for what the nodes behind them read.
+  /// for what later nodes read.
   std::set<std::string> unlike_ifs = {}, kept_else = {};
 };
 

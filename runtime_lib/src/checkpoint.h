@@ -16,7 +16,7 @@ struct Progress {
   uint64_t seed = 0;
   int64_t batch = 0;                        // samples that a step takes
   std::optional<int64_t> random_seed = {};  // of what the model draws; checkpoints of older programs do not say it
-  bool evaluation_is_due = false;           // behind that step, which a run that was asked to end has left out
+  bool evaluation_is_due = false;           // after that step; a run that was asked to end has left it out
 };
 
 /// All ranks together: writes the states and where the training stands, and removes older checkpoints beyond

@@ -23,7 +23,7 @@ class CheckpointFolder {
 /// Removes all checkpoints but the newest `keep` (0: all stay), by the time at which they were written: steps of an
 /// earlier run may have larger numbers.
 void remove_old_checkpoints(const std::string& folder, int keep);
-/// The same at the start of a run, with what runs that were killed left behind. The checkpoints `latest` and `resumed`
+/// The same at the start of a run, with what killed runs have left. The checkpoints `latest` and `resumed`
 /// stay: from the one the next run goes on, from the other this one.
 void tidy_checkpoints(const std::string& folder, int keep, const std::string& latest, const std::string& resumed);
 

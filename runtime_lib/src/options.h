@@ -35,7 +35,7 @@ struct Options {
   bool serves = false;
   std::string socket;  // of --serve; empty: standard input and output
   int sessions = 256;
-  double session_timeout = 0;              // seconds without a request, behind which a session ends; 0: never
+  double session_timeout = 0;              // seconds without a request after which a session ends; 0: never
   double client_timeout = 600;             // the same of a client's connection
   std::map<std::string, double> settings;  // of a generation (sampling.h), by name
   bool check = false;                      // every slice of the weights, whatever its size

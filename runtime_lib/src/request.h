@@ -17,7 +17,7 @@ namespace weft {
 /// states of one, a generation whose tokens are told one by one.
 enum class Verb : uint32_t { Run = 1, Close = 2, Stop = 3, List = 4, Save = 5, Stream = 6 };
 
-/// The code of an answer behind which more of the same follow.
+/// The code of an answer after which more of the same request follow.
 constexpr uint32_t kMoreFollow = 100;
 
 struct NamedArray {

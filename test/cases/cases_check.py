@@ -82,13 +82,16 @@ def run_script(case, script):
 
 def main(prefixes):
     harness.need_weft()
-    for folder in sorted(path for path in FOLDER.glob("*/*/") if any(path.glob("case.*"))):
+    for folder in sorted(path for path in FOLDER.glob("*/*/") if path.name != "__pycache__"):
         name = str(folder.relative_to(FOLDER))
         if prefixes and not name.startswith(tuple(prefixes)):
             continue
         case = Case(name, folder, harness.scratch(f"kept_cases/{name}"))
         if (folder / "case.py").exists():
             run_script(case, folder / "case.py")
+            continue
+        if not (folder / "case.txt").exists():
+            harness.failed(name, "the folder has neither a case.txt nor a case.py")
             continue
         fields = read_fields(folder / "case.txt")
         if fields["label"] == "slow" or harness.FULL:

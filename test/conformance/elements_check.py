@@ -19,7 +19,7 @@ def type_of(array):
 
 
 def shrunk(dtype):
-    """Numbers lose their fraction behind the subtraction."""
+    """Numbers lose their fraction after the subtraction."""
     low = -9 if np.issubdtype(dtype, np.signedinteger) else 0
     x, lambd, bias = random.integers(low, 10, (3, 5)).astype(dtype), 2.5, 1.5
     real = x.astype(np.float64)

@@ -20,7 +20,7 @@ SIZES = [10**power for power in range(2, 8)] if harness.FULL else [100, 30000]
 ALLOWED = 4
 TYPES = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 ROUNDING = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
-# What the functions behind a sum add to its error, in roundings: an exponential and a quotient.
+# Functions after a sum add this to its error, in roundings: an exponential and a quotient.
 FUNCTIONS = {"softmax": 4, "cross_entropy": 4}
 # A product adds 1024 terms in turn, which takes a few times the error of a tree; it does not grow with more terms.
 OF_KIND = {"product": 12}

@@ -93,7 +93,7 @@ def schedule(kind):
 
 @contextlib.contextmanager
 def served(name, program, *flags):
-    """A client of the program, which is stopped behind it."""
+    """A client of the program, which is stopped after it."""
     path = f"/tmp/weft_states_{os.getpid()}"
     process = subprocess.Popen([program, "--serve", f"unix:{path}", *flags], stderr=subprocess.PIPE, text=True)
     try:
@@ -132,7 +132,7 @@ def check_sessions(name, program, session):
 
 
 def check_loaded(name, program, folder, session):
-    """A server whose texts begin with the states that check_program has saved behind 10 tokens."""
+    """A server whose texts begin with the states that check_program has saved after 10 tokens."""
     greedy = generate(session, PROMPT, 10)
     wanted = generate(session, np.concatenate([PROMPT, greedy], 1), 6, **SAMPLING)
     with served(f"{name}/loaded", program, "--max-new", "6", "--load-state", folder / "state") as client:

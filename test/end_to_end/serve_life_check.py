@@ -140,7 +140,7 @@ def check_lock_out(program):
         client = server.client()
         client.stream.settimeout(20)
         shape = client.request(RUN, **asked(2))["tokens"].shape
-        harness.check(f"{program.name}/behind 300 idle clients", shape == (1, 2), shape)
+        harness.check(f"{program.name}/after 300 idle clients", shape == (1, 2), shape)
         for stream in idle:
             stream.close()
 

@@ -123,7 +123,7 @@ bool check_chain(uint32_t seed) {
 
 }  // namespace
 
-TEST_CASE("a fused gather behind a kernel that met other ranks") {
+TEST_CASE("a fused gather after a kernel that met other ranks") {
   const Planned made =
       plan_of(R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[4, 8] x) => (float[4, 8] z) <float[8, 8] w = random(1, 0.5)> { [y] y = MatMul(x, w) [z] z = Relu(y) })",

@@ -36,7 +36,7 @@ inline constexpr int64_t kMlpRows = 8, kMlpWidth = 16, kMlpHidden = 32;
 
 inline float mlp_weight(int which, int64_t i) { return Random{7, uint32_t(which)}.uniform(i) - 0.5f; }
 
-/// The slices of the MLP's weights for `ranks` ranks, one behind the other.
+/// The slices of the MLP's weights for `ranks` ranks, one after the other.
 inline std::string packed_slices(int ranks) {
   std::vector<float> w1, w2;
   for (int64_t i = 0; i < kMlpWidth * kMlpHidden; ++i) w1.push_back(mlp_weight(1, i)), w2.push_back(mlp_weight(2, i));

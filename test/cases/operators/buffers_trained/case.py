@@ -1,4 +1,4 @@
-"""A buffer that the file marks is neither moved nor decayed: initialisers behind two steps are PyTorch's."""
+"""A buffer that the file marks is neither moved nor decayed: initialisers after two steps are PyTorch's."""
 
 import numpy as np
 import onnx

@@ -26,7 +26,7 @@ def build(case, name, text):
 
 
 def train(case, program, x, labels, run):
-    """The losses and the states behind the last step."""
+    """The losses and the states after the last step."""
     files = {"image": x, "labels": labels}
     flags = []
     for name, array in files.items():

@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "ir/ops/index.h"
+#include "ir/ops/operand_shapes.h"
+#include "ir/ops/relations.h"
 #include "ir/ops/sampling.h"
 
 namespace weftc {
@@ -16,9 +18,10 @@ namespace {
 
 /// One spatial dimension of RoiAlign.
 struct RoiAxis {
-  int64_t extent, bins, samples;  // samples 0: ceil(length of a bin)
-  Term start;                     // [regions]
-  Term bin;                       // length of a bin, [regions]
+  Extent extent;
+  int64_t bins, samples;  // samples 0: ceil(length of a bin)
+  Term start;             // [regions]
+  Term bin;               // length of a bin, [regions]
 };
 
 /// RoiAlign-10 has no half pixel to move.
@@ -39,29 +42,53 @@ bool check_roi_align(const OpView& op) {
 
 /// x [N, C, H, W], regions [R, columns]; the result is [R, C, height, width].
 bool infer_regions(const OpView& op, int64_t columns, int64_t height, int64_t width, std::vector<TensorType>& results) {
-  if (!has_ndim(op, 0, 4, 4) || !is_fixed(op, 0) || !is_fixed(op, 1)) return false;
+  if (!has_ndim(op, 0, 4, 4) || !is_fixed_dim(op, 0, 1) || !is_fixed_dim(op, 1, 1)) return false;
   if (!is_real_operand(op, 0) || !is_real_operand(op, 1)) return false;
-  const Dims x = op.dims(0), regions = op.dims(1);
-  if (regions.size() != 2 || regions[1] != columns || x[2] < 1 || x[3] < 1)
-    return op.fail("roi-dims", "regions of shape {} do not fit an input of shape {}", dims_text(regions), dims_text(x));
-  results = {{op.type(0).dtype, shape_of({regions[0], x[1], height, width}), {}}};
+  const Shape &x = op.type(0).shape, &regions = op.type(1).shape;
+  if (regions.size() != 2 || regions[1].bound != columns || x[2].bound < 1 || x[3].bound < 1)
+    return op.fail("roi-dims", "regions of shape {} do not fit an input of shape {}", shape_text(regions),
+                   shape_text(x));
+  results = {{op.type(0).dtype, {regions[0], x[1], {height, {}}, {width, {}}}, {}}};
   return true;
 }
 
+/// Each region has the index of its image.
+OperandShapes shape_of_batch(const OpView& op) { return {{2, {op.type(1).shape[0]}}}; }
+
 bool infer_roi_align(const OpView& op, std::vector<TensorType>& results) {
-  if (!check_roi_align(op) || !integer_operand(op, 2)) return false;
-  if (op.dims(2) != Dims{op.dims(1).empty() ? 0 : op.dims(1)[0]})
-    return op.fail("roi-dims", "regions of shape {} and batch indices of shape {} do not fit", dims_text(op.dims(1)),
-                   dims_text(op.dims(2)));
-  return infer_regions(op, 4, int_of(op.op(), "output_height"), int_of(op.op(), "output_width"), results);
+  return check_roi_align(op) && integer_operand(op, 2) &&
+         infer_regions(op, 4, int_of(op.op(), "output_height"), int_of(op.op(), "output_width"), results) &&
+         have_shapes(op, shape_of_batch(op), "roi-dims");
+}
+
+/// There is an element to read.
+std::vector<LengthRelation> relate_image(const OpView& op) {
+  std::vector<LengthRelation> relations;
+  for (const Extent& extent : {op.type(0).shape[2], op.type(0).shape[3]})
+    if (extent.is_run_time()) relations.push_back(at_most(1, length_of(extent)));
+  return relations;
+}
+
+std::vector<LengthRelation> relate_roi_align(const OpView& op) {
+  std::vector<LengthRelation> relations = relations_of(op, shape_of_batch(op));
+  const std::vector<LengthRelation> of_image = relate_image(op);
+  relations.insert(relations.end(), of_image.begin(), of_image.end());
+  return relations;
+}
+
+/// One element for each region, as dimension 0 of `ndim`.
+Shape for_each_region(const Extent& regions, size_t ndim) {
+  Shape shape(ndim, {1, {}});
+  shape[0] = regions;
+  return shape;
 }
 
 /// The axis that the corners in columns `first` and first + 2 of the regions tell.
-RoiAxis roi_axis(const Op& op, Term regions, int64_t first, int64_t extent, const char* bins) {
+RoiAxis roi_axis(const Op& op, Term regions, int64_t first, const Extent& extent, const char* bins) {
   const bool half_pixel = text_of(op, "coordinate_transformation_mode") == "half_pixel";
-  const Dims count{regions.dims()[0]};
+  const Shape count{regions.shape()[0]};
   const auto corner = [&](int64_t column) {
-    const Term at = regions.slice(1, column, column + 1).reshape(count) * real_of(op, "spatial_scale");
+    const Term at = regions.slice(1, column, column + 1).reshape_to(count) * real_of(op, "spatial_scale");
     return half_pixel ? at - 0.5 : at;
   };
   const Term start = corner(first);
@@ -72,31 +99,31 @@ RoiAxis roi_axis(const Op& op, Term regions, int64_t first, int64_t extent, cons
 }
 
 /// Whether a place counts, and its position within the image. Up to one element beyond the border counts as the border.
-std::pair<Term, Term> within(const RoiAxis& axis, Term place) {
-  const auto extent = static_cast<double>(axis.extent);
-  return {place >= -1 && place <= extent, place.clamp(0, extent - 1)};
+std::pair<Term, Term> within(Builder& build, const RoiAxis& axis, Term place) {
+  const Term last = extent_plus(build, place, axis.extent, -1);
+  return {place >= -1 && place <= extent_plus(build, place, axis.extent, 0),
+          place.apply(OpKind::Max, 0).apply(OpKind::Min, last)};
 }
 
 /// The taps of all places, which lie as dims [bins, samples] at dimension `dim` of six, behind the regions.
 std::vector<SampleTap> roi_taps(Builder& build, const RoiAxis& axis, int dim) {
-  const Dims column{axis.start.dims()[0], 1, 1, 1, 1, 1};
+  const Shape column = for_each_region(axis.start.shape()[0], 6);
   const DType dtype = axis.start.dtype();
   const auto samples = static_cast<double>(axis.samples);
-  const Term start = axis.start.reshape(column), bin = axis.bin.reshape(column);
+  const Term start = axis.start.reshape_to(column), bin = axis.bin.reshape_to(column);
   const Term place = start + bin * positions(build, dtype, axis.bins, dim, 6) +
                      positions(build, dtype, axis.samples, dim + 1, 6, 1, 0.5) * bin / samples;
-  const auto [counts, position] = within(axis, place);
+  const auto [counts, position] = within(build, axis, place);
   const Term low = position.floor(), part = position - low, none = low.scalar(0);
-  return {{border_index(build, low, Extent{axis.extent}), counts.choose(1 - part, none), {}},
-          {border_index(build, low + 1, Extent{axis.extent}), counts.choose(part, none), {}}};
+  return {{border_index(build, low, axis.extent), counts.choose(1 - part, none), {}},
+          {border_index(build, low + 1, axis.extent), counts.choose(part, none), {}}};
 }
 
 /// A fixed number of places in each bin. With mode max the largest of the weighted elements counts, not of their sums.
 Term align_fixed(Builder& build, const Op& op, Term x, Term batch, const RoiAxis& y_axis, const RoiAxis& x_axis) {
-  const Dims dims = x.dims();
-  const int64_t regions = batch.dims()[0], each = dims[2] * dims[3];
-  const Term image = batch.reshape({regions, 1, 1, 1, 1, 1}) * static_cast<double>(dims[1] * each) +
-                     positions(build, DType::I64, dims[1], 1, 6, static_cast<double>(each));
+  const Term first = image_positions(build, x.shape(), 2);  // [N, C]
+  const Extent regions = batch.shape()[0];
+  const Term image = gather(build, first, batch, 0).reshape_to({regions, x.shape()[1], {1}, {1}, {1}, {1}});
   const SampleTaps taps{roi_taps(build, y_axis, 2), roi_taps(build, x_axis, 4)};
   if (text_of(op, "mode") == "avg") return sample_sum(build, x, image, taps).reduce(OpKind::ReduceMean, {3, 5}, false);
   const std::vector<Term> elements = sampled(build, x, image, taps);
@@ -112,16 +139,17 @@ Term adaptive_samples(const RoiAxis& axis) { return axis.bin.apply(OpKind::Ceil)
 /// more than half of that where there are two or more: of those in a bin at most five lie less than 1 from an element.
 Term adaptive_weights(Builder& build, const RoiAxis& axis) {
   constexpr int kNear = 7;  // with one more at each end, where rounding decides
-  const Dims column{axis.start.dims()[0], 1, 1};
+  const Shape column = for_each_region(axis.start.shape()[0], 3);
   const DType dtype = axis.start.dtype();
-  const Term samples = adaptive_samples(axis).reshape(column), bin = axis.bin.reshape(column), step = bin / samples;
-  const Term start = axis.start.reshape(column) + bin * positions(build, dtype, axis.bins, 1, 3);
+  const Term samples = adaptive_samples(axis).reshape_to(column), bin = axis.bin.reshape_to(column),
+             step = bin / samples;
+  const Term start = axis.start.reshape_to(column) + bin * positions(build, dtype, axis.bins, 1, 3);
   const Term element = positions(build, dtype, axis.extent, 2, 3);
   const Term first = ((element - 1 - start) / step - 0.5).floor().apply(OpKind::Max, 0);
   std::optional<Term> sum;
   for (int n = 0; n < kNear; ++n) {
     const Term sample = first + n;
-    const auto [counts, position] = within(axis, start + (sample + 0.5) * step);
+    const auto [counts, position] = within(build, axis, start + (sample + 0.5) * step);
     const Term weight = (1 - (position - element).apply(OpKind::Abs)).apply(OpKind::Max, 0);
     const Term own = (counts && sample < samples).choose(weight, weight.scalar(0));
     sum = sum ? *sum + own : own;
@@ -131,19 +159,19 @@ Term adaptive_weights(Builder& build, const RoiAxis& axis) {
 
 /// The mean over as many places as a bin is long.
 Term align_adaptive(Builder& build, Term x, Term batch, const RoiAxis& y_axis, const RoiAxis& x_axis) {
-  const int64_t regions = batch.dims()[0];
+  const Extent regions = batch.shape()[0];
   const Term images = gather(build, x, batch, 0);
-  const Term rows = adaptive_weights(build, y_axis).reshape({regions, 1, y_axis.bins, y_axis.extent});
+  const Term rows = adaptive_weights(build, y_axis).reshape_to({regions, {1}, {y_axis.bins}, y_axis.extent});
   const Term columns =
-      adaptive_weights(build, x_axis).transpose({0, 2, 1}).reshape({regions, 1, x_axis.extent, x_axis.bins});
+      adaptive_weights(build, x_axis).transpose({0, 2, 1}).reshape_to({regions, {1}, x_axis.extent, {x_axis.bins}});
   const Term count = (adaptive_samples(y_axis) * adaptive_samples(x_axis)).apply(OpKind::Max, 1);
-  return product(product(rows, images), columns) / count.reshape({regions, 1, 1, 1});
+  return product(product(rows, images), columns) / count.reshape_to(for_each_region(regions, 4));
 }
 
 std::vector<ValueId> decompose_roi_align(Builder& build, const OpView& op) {
   const Op& align = op.op();
   const DType dtype = op.type(0).dtype;
-  const Dims dims = op.dims(0);
+  const Shape dims = op.type(0).shape;
   const Term x = Term(build, align.inputs[0]).cast(wide(dtype));
   const Term regions = Term(build, align.inputs[1]).cast(x.dtype()),
              batch = Term(build, align.inputs[2]).cast(DType::I64);
@@ -166,9 +194,9 @@ bool infer_max_roi_pool(const OpView& op, std::vector<TensorType>& results) {
 Term rounded(Term x) { return x.apply(OpKind::Sign) * (x.apply(OpKind::Abs) + 0.5).floor(); }
 
 /// Whether an element of the extent lies in a bin: [regions, bins, extent].
-Term covered(Builder& build, Term regions, int64_t first, double scale, int64_t bins, int64_t extent) {
+Term covered(Builder& build, Term regions, int64_t first, double scale, int64_t bins, const Extent& extent) {
   const auto corner = [&](int64_t c) {
-    return rounded(regions.slice(1, c, c + 1) * scale).reshape({regions.dims()[0], 1, 1});
+    return rounded(regions.slice(1, c, c + 1) * scale).reshape_to(for_each_region(regions.shape()[0], 3));
   };
   const Term start = corner(first), length = (corner(first + 2) - start + 1).apply(OpKind::Max, 1);
   const Term bin = length / static_cast<double>(bins), index = positions(build, bin.dtype(), bins, 1, 3);
@@ -180,20 +208,21 @@ Term covered(Builder& build, Term regions, int64_t first, double scale, int64_t 
 /// The maximum over the columns of each bin, then over the rows; 0 where a bin covers nothing.
 std::vector<ValueId> decompose_max_roi_pool(Builder& build, const OpView& op) {
   const Op& pool = op.op();
-  const Dims x = op.dims(0), shape = ints_of(pool, "pooled_shape");
+  const Shape x = op.type(0).shape;
+  const Dims shape = ints_of(pool, "pooled_shape");
   const DType dtype = op.type(0).dtype;
   const double scale = real_of(pool, "spatial_scale");
   const Term regions = Term(build, pool.inputs[1]).cast(wide(dtype));
-  const int64_t count = regions.dims()[0];
-  const Term batch = regions.slice(1, 0, 1).reshape({count}).cast(DType::I64);
+  const Extent count = regions.shape()[0], height{shape[0]}, width{shape[1]}, one{1};
+  const Term batch = regions.slice(1, 0, 1).reshape_to({count}).cast(DType::I64);
   const Term images = gather(build, Term(build, pool.inputs[0]).cast(wide(dtype)), batch, 0);
-  const Term rows = covered(build, regions, 2, scale, shape[0], x[2]).reshape({count, 1, shape[0], 1, x[2]});
-  const Term columns = covered(build, regions, 1, scale, shape[1], x[3]).reshape({count, 1, 1, shape[1], x[3]});
+  const Term rows = covered(build, regions, 2, scale, shape[0], x[2]).reshape_to({count, one, height, one, x[2]});
+  const Term columns = covered(build, regions, 1, scale, shape[1], x[3]).reshape_to({count, one, one, width, x[3]});
   const Term least = images.scalar(-std::numeric_limits<double>::infinity());
-  const Term wide_rows = columns.choose(images.reshape({count, x[1], x[2], 1, x[3]}), least)
+  const Term wide_rows = columns.choose(images.reshape_to({count, x[1], x[2], one, x[3]}), least)
                              .reduce(OpKind::ReduceMax, {4}, false)
                              .transpose({0, 1, 3, 2})
-                             .reshape({count, x[1], 1, shape[1], x[2]});
+                             .reshape_to({count, x[1], one, width, x[2]});
   const Term pooled = rows.choose(wide_rows, least).reduce(OpKind::ReduceMax, {4}, false);
   const auto any = [](Term mask) { return mask.cast(DType::I32).reduce(OpKind::ReduceMax, {4}, false) > 0; };
   return {(any(rows) && any(columns)).choose(pooled, pooled.scalar(0)).cast(dtype).value()};
@@ -213,6 +242,7 @@ const OpDef kRoiAlign{.kind = OpKind::RoiAlign,
                       .inputs = {3, 3},
                       .import = import_roi_align,
                       .infer = infer_roi_align,
+                      .relate = relate_roi_align,
                       .decompose = decompose_roi_align};
 
 const OpDef kMaxRoiPool{.kind = OpKind::MaxRoiPool,
@@ -221,6 +251,7 @@ const OpDef kMaxRoiPool{.kind = OpKind::MaxRoiPool,
                         .attrs = {{"pooled_shape", AttrType::Ints, {}, true}, {"spatial_scale", AttrType::Real, 1.0}},
                         .inputs = {2, 2},
                         .infer = infer_max_roi_pool,
+                        .relate = relate_image,
                         .decompose = decompose_max_roi_pool};
 
 }  // namespace weftc

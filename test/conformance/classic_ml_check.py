@@ -8,11 +8,11 @@ import sys
 import numpy as np
 
 import harness
-from one_node import Rows, write_case
+from one_node import Rows, model_of, results_of, write_case
 from verify_many import report_complete, verify_many
 
 DOMAIN = "ai.onnx.ml"
-FLOAT, INT64, DOUBLE = 1, 7, 11
+FLOAT, INT64, STRING, DOUBLE = 1, 7, 8, 11
 random = np.random.default_rng(7)
 
 
@@ -141,6 +141,11 @@ def feature_cases():
     yield "Imputer", "nan", [holes], (FLOAT,), {"imputed_value_floats": [1.0, 2.0, 3.0, 4.0], "replaced_value_float": float("nan")}
     yield "Imputer", "zero", [whole], (INT64,), {"imputed_value_int64s": [9], "replaced_value_int64": 0}
     yield "OneHotEncoder", "plain", [whole], (FLOAT,), {"cats_int64s": [-1, 0, 2], "zeros": 1}
+    words = np.array([["cat", "dog"], ["cow", "dog"]], object)
+    yield "OneHotEncoder", "words", [words], (FLOAT,), {"cats_strings": ["dog", "cat"], "zeros": 1}
+    names = {"cats_strings": ["dog", "cat", "hen"], "cats_int64s": [4, 0, 9]}
+    yield "CategoryMapper", "words", [words], (INT64,), {**names, "default_int64": -3}
+    yield "CategoryMapper", "numbers", [np.array([9, 4, 5])], (STRING,), {**names, "default_string": "none"}
     yield "FeatureVectorizer", "plain", [x, real(3, 2)], (FLOAT,), {"inputdimensions": [4, 2]}
     yield "ArrayFeatureExtractor", "rows", [x, np.array([2, 0, 2], np.int64)], (FLOAT,), {}
     yield "ArrayFeatureExtractor", "vector", [real(5), np.array([[4, 1]], np.int64)], (FLOAT,), {}
@@ -148,6 +153,20 @@ def feature_cases():
     yield "LabelEncoder", "far", [whole], (INT64,), {"keys_int64s": [2**40, 0, -3], "values_int64s": [7, 8, 2**50], "default_int64": 5}
     yield "LabelEncoder", "floats", [np.array([0.5, np.nan, 2], np.float32)], (INT64,), {
         "keys_floats": [2.0, float("nan"), 0.25], "values_int64s": [3, 4, 5], "default_int64": -7}
+
+
+def integer_cases():
+    """ONNX Runtime's regressors take floats alone, which give the same."""
+    nodes, votes = forest(5, 4, 4, 3, ["BRANCH_LEQ"])
+    attrs = {"TreeEnsembleRegressor": {**nodes, **voted("target", votes), "n_targets": 3},
+             "LinearRegressor": {"coefficients": real(12).tolist(), "intercepts": real(3).tolist(), "targets": 3},
+             "SVMRegressor": {"kernel_type": "RBF", "kernel_params": [0.7, 0.2, 3.0], "support_vectors": real(6 * 4).tolist(),
+                              "n_supports": 6, "coefficients": real(6).tolist(), "rho": [0.3]}}
+    for op, dtype in itertools.product(attrs, (np.int32, np.int64)):
+        whole = random.integers(-2, 3, (5, 4)).astype(dtype)
+        floats = [whole.astype(np.float32)]
+        wanted = results_of(model_of(op, DOMAIN, floats, (FLOAT,), attrs[op]), floats)
+        yield f"{op}_{dtype.__name__}", op, [whole], attrs[op], wanted
 
 
 def all_cases(folder):
@@ -158,6 +177,11 @@ def all_cases(folder):
         yield write_case(folder, name.replace("/", "_"), "TreeEnsembleRegressor", DOMAIN, operands, outputs, attrs)
     for name, operands, outputs, attrs in classifier_cases():
         yield write_case(folder, name.replace("/", "_"), "TreeEnsembleClassifier", DOMAIN, operands, outputs, attrs)
+    for name, op, operands, attrs, wanted in integer_cases():
+        yield write_case(folder, name, op, DOMAIN, operands, (FLOAT,), attrs, wanted)
+    filled = [np.array([[1.5, 2.0], [3.0, 0.0]])]
+    yield write_case(folder, "Imputer_doubles", "Imputer", DOMAIN, [np.array([[0.0, 2.0], [3.0, 0.0]])], (DOUBLE,),
+                     {"imputed_value_floats": [1.5, 0.0], "replaced_value_float": 0.0}, filled)
     for op, name, operands, outputs, attrs in itertools.chain(linear_cases(), svm_cases(), feature_cases()):
         yield write_case(folder, f"{op}_{name}", op, DOMAIN, operands, outputs, attrs)
 

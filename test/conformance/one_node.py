@@ -55,6 +55,11 @@ def results_of(model, operands):
     return session.run(None, feed_of(operands))
 
 
+def save(path, array):
+    """Strings as the program reads them: of one width."""
+    np.save(path, array.astype(str) if array.dtype == object else array)
+
+
 def write_case(folder, name, op, domain, operands, outputs=(1,), attrs=None, wanted=None, opsets=()):
     """The case, for whose results ONNX Runtime is asked unless `wanted` has them. `outputs`: their ONNX types, 0 for
     one that is left out."""
@@ -63,8 +68,8 @@ def write_case(folder, name, op, domain, operands, outputs=(1,), attrs=None, wan
     data.mkdir(parents=True)
     onnx.save(model, data / "model.onnx")
     for index, array in enumerate(feed_of(operands).values()):
-        np.save(data / f"input_{index}.npy", array)
+        save(data / f"input_{index}.npy", array)
     for index, array in enumerate(results_of(model, operands) if wanted is None else wanted):
-        np.save(data / f"output_{index}.npy", array)
+        save(data / f"output_{index}.npy", array)
     flags = "--dim=rows<=8" if any(isinstance(operand, Rows) for operand in operands) else ""
     return Case(name, data / "model.onnx", data, flags)

@@ -70,7 +70,8 @@ def read_base(name, path, data):
         if not value.type.HasField("tensor_type"):
             return None
         array, message = data / f"input_{index}.npy", data / f"input_{index}.pb"
-        feeds[value.name] = np.load(array) if array.exists() else numpy_helper.to_array(onnx.load_tensor(message))
+        feed = np.load(array) if array.exists() else numpy_helper.to_array(onnx.load_tensor(message))
+        feeds[value.name] = feed.astype(object) if feed.dtype.kind == "U" else feed
     return Base(name, (node.domain, node.op_type), model, feeds)
 
 

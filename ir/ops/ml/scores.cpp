@@ -18,7 +18,9 @@ std::vector<double> reals_of(const OpView& op, const char* attr) {
   return op.op().has(attr) ? op.op().reals(attr) : std::vector<double>{};
 }
 
-bool has_rows(const OpView& op) { return has_numbers(op) && has_ndim(op, 0, 1, 2) && has_fixed_features(op, 0); }
+bool has_rows(const OpView& op) { return has_numbers(op) && has_row_shape(op); }
+
+bool has_row_shape(const OpView& op) { return has_ndim(op, 0, 1, 2) && has_fixed_features(op, 0); }
 
 bool has_fixed_features(const OpView& op, int input) {
   return !op.type(input).shape.back().is_run_time() ||

@@ -20,6 +20,8 @@ std::vector<double> reals_of(const OpView& op, const char* attr);
 bool has_numbers(const OpView& op);
 /// True if operand 0 is also a matrix, or a vector, which is one row; else reports.
 bool has_rows(const OpView& op);
+/// True if operand 0 is a matrix or a vector of a known number of features, of any element type; else reports.
+bool has_row_shape(const OpView& op);
 /// True if the last dimension of an operand, which counts the features, is known at compile time; else reports.
 bool has_fixed_features(const OpView& op, int input);
 /// The extents of operand 0 as a matrix: one row where it is a vector.

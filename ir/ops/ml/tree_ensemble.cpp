@@ -190,7 +190,8 @@ bool infer_ensemble(const OpView& op, std::vector<TensorType>& results) {
   if (targets < 1 || join < 0 || join > 3 || transform < 0 || transform > 4)
     return op.fail("tree-attributes", "n_targets {}, aggregate_function {} or post_transform {} is out of range",
                    targets, join, transform);
-  if (!has_rows(op) || !is_real_operand(op, 0) || !is_transform_of_one(op, transform == 0 || transform == 4, targets))
+  if (!is_real_operand(op, 0) || !has_row_shape(op) ||
+      !is_transform_of_one(op, transform == 0 || transform == 4, targets))
     return false;
   results = {{op.type(0).dtype, {rows_shape(op)[0], {targets, {}}}, {}}};
   return true;

@@ -14,7 +14,7 @@ import harness
 
 FLOAT = onnx.TensorProto.FLOAT
 MICROSOFT = "com.microsoft"
-BOUNDS = {"b": 4, "s": 6, "p": 5, "t": 11, "p + s": 11, "q": 6, "p + q": 11, "u": 11, "v": 9, "m": 7, "n": 9, "c": 6}
+BOUNDS = {"b": 4, "s": 6, "p": 5, "t": 11, "p + s": 11, "q": 6, "p + q": 11, "u": 11, "v": 9, "m": 7, "n": 9, "c": 6, "2*s": 12}
 REQUESTS = [{"b": 4, "s": 6, "p": 5, "m": 7}, {"b": 2, "s": 1, "p": 4, "m": 1}, {"b": 1, "s": 5, "p": 2, "m": 4},
             {"b": 3, "s": 3, "p": 0, "m": 3}]
 random = np.random.default_rng(11)
@@ -101,6 +101,10 @@ def microsoft_nodes():
     yield "MultiHeadAttention", "lengths", [q, q, q, None, Open(["b"], filled)], 1, heads
     yield "MultiHeadAttention", "scores", [q, k, k, None, None, Open([1, 2, "s", "m"])], 1, heads
     yield "MultiHeadAttention", "past", [q, q, q, bias, None, None, *past], 3, {**heads, "unidirectional": 1}
+    experts = [weight(3, 10, 6), weight(3, 10), weight(3, 6, 5), weight(3, 6)]
+    swiglu = {"k": 2, "activation_type": "swiglu", "swiglu_fusion": 1, "normalize_routing_weights": 1}
+    yield "MoE", "tokens", [Open(["s", 6]), Open(["s", 3]), *experts], 1, swiglu
+    yield "MoE", "sequences", [Open([2, "s", 6]), Open(["2*s", 3]), weight(3, 5, 6), None, *experts[2:]], 1, {"k": 1}
     x, w = Open(["b", "s", 6]), weight(6, 24)
     yield "Attention", "plain", [x, w, bias], 1, heads
     yield "Attention", "padding", [x, w, bias, Open(["b", "s"], ones_and_zeros)], 1, heads
@@ -371,7 +375,7 @@ def arrays(nodes, request):
     total = request["p"] + request["s"]
     queries = 1 if request["p"] else request["s"]
     both = request["p"] + queries
-    lengths = {"t": total, "p + s": total, "q": queries, "u": both, "v": both, "p + q": both, "n": request["m"], "c": request["b"], **request}
+    lengths = {"t": total, "p + s": total, "q": queries, "u": both, "v": both, "p + q": both, "n": request["m"], "c": request["b"], "2*s": 2 * request["s"], **request}
     return {name: (operand.fill or real)([lengths.get(dim, dim) for dim in operand.shape], lengths)
             for name, operand in open_operands(nodes)}
 

@@ -2,6 +2,7 @@
 // the softmax of the ratings as weights. Every expert computes every token here, with a weight of 0 where it was not
 // chosen: one product a layer over all experts, which a schedule can slice by experts.
 #include "ir/ops/formula.h"
+#include "ir/ops/operand_shapes.h"
 
 namespace weftc {
 
@@ -9,9 +10,20 @@ namespace {
 
 constexpr int kRouter = 1, kFirst = 2, kFirstBias = 3, kSecond = 4, kSecondBias = 5, kGate = 6, kGateBias = 7;
 
+/// How many tokens there are: x is [tokens, hidden] or [batch, sequence, hidden].
+Extent tokens_of(const OpView& op) { return joined(op, op.type(0).shape, 0, op.type(0).shape.size() - 1); }
+
+/// Each token has a rating of each expert.
+OperandShapes shape_of_ratings(const OpView& op) { return {{kRouter, {tokens_of(op), {op.dims(kRouter)[1], {}}}}}; }
+
+std::vector<LengthRelation> relate_experts(const OpView& op) { return relations_of(op, shape_of_ratings(op)); }
+
+/// The batch and the length of the sequence may be open.
 bool infer_experts(const OpView& op, std::vector<TensorType>& results) {
-  for (int i = 0; i < op.inputs(); ++i)
+  for (int i = 2; i < op.inputs(); ++i)
     if (op.has(i) && !is_fixed(op, i)) return false;
+  const int last = op.type(0).ndim() - 1;
+  if (!is_fixed_dim(op, kRouter, 1) || (last >= 0 && !is_fixed_dim(op, 0, last))) return false;
   if (!is_real_operand(op, 0) || !has_ndim(op, 0, 2, 3) || !has_ndim(op, kRouter, 2, 2) ||
       !has_ndim(op, kFirst, 3, 3) || !has_ndim(op, kSecond, 3, 3))
     return false;
@@ -20,12 +32,12 @@ bool infer_experts(const OpView& op, std::vector<TensorType>& results) {
   const int64_t experts = op.dims(kRouter)[1], hidden = op.dims(0).back(), k = int_of(op.op(), "k");
   const int64_t inner = op.dims(kSecond)[2] * (is_swiglu ? 2 : 1);
   if (op.dims(kFirst) != Dims{experts, inner, hidden} || op.dims(kSecond)[0] != experts ||
-      op.dims(kSecond)[1] != hidden || op.dims(kRouter)[0] * hidden != op.type(0).count() || k < 1 || k > experts)
+      op.dims(kSecond)[1] != hidden || k < 1 || k > experts)
     return op.fail("moe-dims", "weights of shapes {} and {} do not fit {} experts and {} of a token of {}",
                    dims_text(op.dims(kFirst)), dims_text(op.dims(kSecond)), experts, k, hidden);
   if (is_swiglu && int_of(op.op(), "swiglu_fusion") == 0)
     return op.fail("moe-unsupported", "swiglu with weights that are not fused is not supported");
-  return infer_same(op, results);
+  return have_shapes(op, shape_of_ratings(op), "moe-dims") && infer_same(op, results);
 }
 
 /// The weight of each expert for each token [tokens, experts]: of equal ratings the first experts count.
@@ -44,12 +56,13 @@ Term routing_weights(Builder& build, Term ratings, int64_t k, bool normalised) {
 
 /// SwiGLU as GPT-OSS has it: (clamped linear part + beta) * gate * sigmoid(alpha * gate).
 Term swiglu(const OpView& op, Term both) {
-  const Dims d = both.dims();
-  const int64_t inner = d[2] / 2;
+  const Shape d = both.shape();
+  const int64_t inner = d[2].bound / 2;
   const bool interleaved = int_of(op.op(), "swiglu_fusion") == 1;
   const auto half = [&](int64_t which) {
     if (!interleaved) return both.slice(2, which * inner, (which + 1) * inner);
-    return both.reshape({d[0], d[1], inner, 2}).slice(3, which, which + 1).reshape({d[0], d[1], inner});
+    const Term pairs = both.reshape_to({d[0], d[1], {inner, {}}, {2, {}}});
+    return pairs.slice(3, which, which + 1).reshape_to({d[0], d[1], {inner, {}}});
   };
   Term gate = half(0), linear = half(1);
   if (op.op().has("swiglu_limit")) {
@@ -72,21 +85,23 @@ Term activated(Builder& build, const OpView& op, Term x) {
 
 std::vector<ValueId> decompose_experts(Builder& build, const OpView& op) {
   const Op own = op.op();
-  const int64_t hidden = op.dims(0).back(), experts = op.dims(kRouter)[1], tokens = op.dims(kRouter)[0];
+  const Shape shape = op.type(0).shape;
+  const int64_t experts = op.dims(kRouter)[1];
+  const Extent tokens = tokens_of(op), one{1};
   // [experts, tokens, out] from [tokens or experts, tokens, in] and weights [experts, out, in].
   const auto layer = [&](Term x, int weight, int bias) {
     const Term y = product(x, Term(build, own.inputs[weight]).transpose({0, 2, 1}));
     if (!op.has(bias)) return y;
     return y + Term(build, own.inputs[bias]).reshape({experts, 1, op.dims(bias)[1]});
   };
-  const Term x = Term(build, own.inputs[0]).reshape({1, tokens, hidden});
+  const Term x = Term(build, own.inputs[0]).reshape_to({one, tokens, shape.back()});
   Term inner = activated(build, op, layer(x, kFirst, kFirstBias));
   if (op.has(kGate)) inner = inner * layer(x, kGate, kGateBias);
   const Term results = layer(inner, kSecond, kSecondBias);
   const Term weights =
       routing_weights(build, {build, own.inputs[kRouter]}, int_of(own, "k"), int_of(own, "normalize_routing_weights"));
-  const Term weighed = results * weights.transpose({1, 0}).reshape({experts, tokens, 1});
-  return {weighed.reduce(OpKind::ReduceSum, {0}, false).reshape(op.dims(0)).value()};
+  const Term weighed = results * weights.transpose({1, 0}).reshape_to({{experts, {}}, tokens, one});
+  return {weighed.reduce(OpKind::ReduceSum, {0}, false).reshape_to(shape).value()};
 }
 
 }  // namespace
@@ -104,6 +119,7 @@ const OpDef kMoE{.kind = OpKind::MoE,
                            flag("use_sparse_mixer", 0)},
                  .inputs = {5, 8, {3}},
                  .infer = infer_experts,
+                 .relate = relate_experts,
                  .decompose = decompose_experts};
 
 }  // namespace weftc

@@ -13,8 +13,6 @@ constexpr PlanningStep kPlanning[] = {
      check_steps},
     {"order-phases", "of a training, what the loss needs comes first, then what derivatives need, then the rest",
      order_phases, check_steps},
-    {"order-phases", "of a training, what the loss needs comes first, then what derivatives need, then the rest",
-     order_phases, check_steps},
     {"warn-of-idle-ranks", "ranks that hold no element of a value are named in a warning", warn_of_idle_ranks,
      check_steps},
     {"lay-lengths", "tensors of run-time length are dense, or take the room of their bounds where a step needs that",

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "passes/pass.h"
 #include "passes/plan/plan_checks.h"
 #include "test/passes/planned.h"
 
@@ -30,6 +31,12 @@ Step& first_launch(Plan& plan) {
 }
 
 }  // namespace
+
+TEST_CASE("planning: names of passes and of steps are unique, so that a flag means one") {
+  std::set<std::string> seen;
+  for (const PlanningStep& step : planning()) CHECK_MESSAGE(seen.insert(step.name).second, step.name);
+  for (const Pass& pass : pipeline()) CHECK_MESSAGE(seen.insert(pass.name).second, pass.name);
+}
 
 TEST_CASE("planning: each step is reported, and printed if asked for") {
   const auto made = prepare(kMlp, kTwoStages, "");

@@ -88,7 +88,7 @@ bool has_no_strings(const Module& module, const Graph& graph, Diags& diags) {
 void decompose(Module& module, const Env& env) {
   // What an op decomposes to may depend on a number that folding makes known: Pow by an exponent that is computed.
   do decompose_graph(module, module.graph, env.diags);
-  while (fold_small(module, module.graph));
+  while (env.diags.ok() && fold_small(module, module.graph));
   if (env.target.has_grid() && has_no_strings(module, module.graph, env.diags))
     for (const Graph::Output& out : module.graph.outputs())
       if (module.graph.type(out.value).dtype == DType::String)

@@ -1,6 +1,7 @@
 // The parts take over what the op was known by: its results' names, and for selectors what was folded into it.
 #include "passes/prepare/replace_by_parts.h"
 
+#include "ir/base/check.h"
 #include "ir/builder.h"
 
 namespace weftc {
@@ -13,6 +14,14 @@ void take_name(Graph& graph, ValueId result, ValueId replacement, OpId first_new
   // An operand handed through keeps its own name.
   const bool made_here = graph.producer(replacement).index >= first_new.index;
   if (made_here) graph.rename(replacement, name);
+}
+
+/// A part without a length that its op has would be written as long as its bound.
+void check_lengths(const Graph& graph, ValueId result, ValueId part, const char* op) {
+  const Shape &wanted = graph.type(result).shape, &made = graph.type(part).shape;
+  for (size_t d = 0; d < wanted.size(); ++d)
+    WEFT_CHECK(d >= made.size() || made[d].is_run_time() || !wanted[d].is_run_time(),
+               format("a part of {} has shape {} for {}", op, shape_text(made), shape_text(wanted)));
 }
 
 }  // namespace
@@ -32,6 +41,7 @@ std::vector<ValueId> replace_by_parts(Module& module, Graph& graph, OpId id, Dia
                   op_def(graph.op(id)).name);
       return {};
     }
+    check_lengths(graph, results[r], made[r], op_def(graph.op(id)).name);
     take_name(graph, results[r], made[r], first_new);
     graph.replace_uses(results[r], made[r]);
   }

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 import harness
-from one_node import Weight, model_of, results_of, write_case
+from one_node import Rows, Weight, model_of, results_of, write_case
 from verify_many import report_complete, verify_many
 
 DOMAIN = "com.microsoft"
@@ -181,6 +181,7 @@ def fused_cases():
     yield "EmbedLayerNormalization", "sum", [*words], (FLOAT, INT32, FLOAT), {"epsilon": 1e-5}
     words[1] = words[4] = None
     yield "EmbedLayerNormalization", "positions", [*words, None, np.array([[2, 1, 0]], np.int32)], (FLOAT, INT32), {}
+    yield "EmbedLayerNormalization", "rows", [Rows(words[0]), *words[1:]], (FLOAT, INT32), {}
     x, w = real(2, 3, 8), Weight(real(8))
     yield "SkipLayerNormalization", "all", [x, real(2, 3, 8), w, Weight(real(8)), Weight(real(8))], (FLOAT, 0, 0, FLOAT), {}
     yield "SkipLayerNormalization", "row", [x, real(1, 3, 8), w, Weight(real(8))], (FLOAT,), {}

@@ -49,7 +49,8 @@ std::vector<ValueId> decompose_embed(Builder& build, const OpView& op) {
   ValueId lengths;
   if (counts && has_mask)
     lengths = Term(build, in[kMask]).cast(DType::I32).reduce(OpKind::ReduceSum, {1}, false).value();
-  if (counts && !has_mask) lengths = constant(build, DType::I32, {batch.bound}, {}).value();
+  if (counts && !has_mask)
+    lengths = build.with_lengths(constant(build, DType::I32, {batch.bound}, {}).value(), {batch});
   return {normal, lengths, sum.value()};
 }
 

@@ -84,7 +84,8 @@ std::vector<ValueId> decompose_split(Builder& build, const OpView& op) {
   Shape column = op.type(0).shape;
   if (op.type(0).count() == 0) {
     column.push_back({0, {}});
-    return {build.constant(Tensor(DType::String, bounds(column))), counts.value()};
+    const ValueId nothing = build.constant(Tensor(DType::String, bounds(column)));
+    return {build.with_lengths(nothing, column), counts.value()};
   }
   column.push_back({1, {}});
   const Extent extent = pieces_extent(build, op, counts);

@@ -136,7 +136,7 @@ int64_t choose_token(std::span<const double> logits, const Sampling& sampling, d
   for (const int64_t token : kept)
     weights[size_t(token)] = std::exp((logits[size_t(token)] - largest) / sampling.temperature);
   if (sampling.top_p < 1) keep_part(kept, sampling.top_p, weights, more_likely);
-  if (kept.size() < logits.size()) std::sort(kept.begin(), kept.end());
+  if (!std::is_sorted(kept.begin(), kept.end())) std::sort(kept.begin(), kept.end());
 
   const double wanted = draw * sum_of(kept, weights, kept.size());
   double sum = 0;

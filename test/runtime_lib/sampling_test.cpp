@@ -69,6 +69,14 @@ TEST_CASE("top_p keeps the fewest most likely tokens that have the probability")
   CHECK(kept_tokens(kLogits, {.temperature = 1, .top_k = 3, .top_p = 0.75}) == std::set<int64_t>{1, 4});
 }
 
+TEST_CASE("a draw goes through the tokens by their numbers, whatever top_p has sorted") {
+  const std::vector<double> rising = {0.0, 0.1, 0.2, 0.3};
+  for (const double top_p : {1.0, 0.99}) {
+    CHECK(choose_token(rising, {.temperature = 1, .top_p = top_p}, 0.0) == 0);
+    CHECK(choose_token(rising, {.temperature = 1, .top_p = top_p}, 0.999) == 3);
+  }
+}
+
 TEST_CASE("top_p of a flat distribution sorts far more tokens than of a steep one") {
   const std::vector<double> flat(1000, 1.25);
   const std::set<int64_t> kept = kept_tokens(flat, {.temperature = 1, .top_p = 0.5}, 2000);

@@ -136,10 +136,11 @@ void GenerationBinder::check_tokens() {
 }
 
 void GenerationBinder::check_logits() {
-  const bool has_length = logits_->ndim() == 3;
-  const bool fits =
-      length_of(logits_->shape[0]) == length_of(tokens_->shape[0]) &&
-      (!has_length || length_of(logits_->shape[1]) == length_of(length()) || length_of(logits_->shape[1]) == Length(1));
+  // The last token is a row of its own, or what a slice leaves of any number of them; no request is without tokens.
+  const Length last = 1, given = length_of(length());
+  const auto is_fed = [&](const Length& rows) { return rows == given || rows == last || rows == minimum(last, given); };
+  const bool fits = length_of(logits_->shape[0]) == length_of(tokens_->shape[0]) &&
+                    (logits_->ndim() != 3 || is_fed(length_of(logits_->shape[1])));
   if (!fits)
     diags_.error("generate-logits-shape", request_.logits.loc,
                  "'{}' is {}, which does not fit '{}', {}: the logits of each token, or of the last, are expected",

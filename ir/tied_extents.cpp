@@ -15,7 +15,8 @@ struct TiedExtents {
   bool is_summed = false;
 };
 
-/// Dimensions of operands that one factor runs over. An extent of 1 may be broadcast.
+/// Dimensions of operands that one factor runs over. An extent of 1 may be broadcast; whether two numbers fit is seen
+/// when types are inferred.
 std::vector<TiedExtents> ties_of_factors(const OpView& op) {
   const FactorRule rule = factor_rule(op);
   std::vector<const Extent*> first(rule.factors.size());
@@ -25,6 +26,7 @@ std::vector<TiedExtents> ties_of_factors(const OpView& op) {
       const Extent& extent = op.type(static_cast<int>(i)).shape[d];
       if (rule.inputs[i][d] < 0 || is_one(extent)) continue;
       const auto factor = static_cast<size_t>(rule.inputs[i][d]);
+      if (first[factor] && !first[factor]->is_run_time() && !extent.is_run_time()) continue;
       if (first[factor])
         ties.push_back({*first[factor], extent, rule.factors[factor].role == Factor::Role::Reduce});
       else

@@ -47,6 +47,7 @@ struct AxisRule {
   void check_partial() const;
   void check_factor() const;
   void check_operands(int factor, int64_t block) const;
+  bool is_whole_times(const Extent& extent, const Factor& loop, int64_t block) const;
   void check_view() const;
 };
 
@@ -109,6 +110,12 @@ void AxisRule::check_factor() const {
   }
 }
 
+/// Of a dimension that has the loop once for each group: the ranks' blocks make up each group.
+bool AxisRule::is_whole_times(const Extent& extent, const Factor& loop, int64_t block) const {
+  if (extent.is_run_time() || extent.bound == loop.extent) return true;
+  return loop.extent % (block * mesh[static_cast<size_t>(axis)].size) == 0;
+}
+
 /// Every operand that has the loop is sliced with the same block; the others are replicated.
 void AxisRule::check_operands(int factor, int64_t block) const {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -117,6 +124,8 @@ void AxisRule::check_operands(int factor, int64_t block) const {
     const AxisState expected = dim < 0 ? AxisState{} : AxisState::sliced(dim, block);
     if (!(operand(i) == expected))
       wrong("operand {} is {}, another operand demands {}", i, state_text(operand(i)), state_text(expected));
+    else if (dim >= 0 && !is_whole_times(graph.type(op.inputs[i]).shape[dim], factors->factors[factor], block))
+      wrong("operand {} is {}, which does not slice each group alike", i, state_text(operand(i)));
   }
 }
 

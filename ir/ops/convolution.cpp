@@ -43,8 +43,8 @@ void canonical_convolution(Op& op, const OpView& view) {
 
 /// Factors: n (batch), m (filters), c (channels of the input, summed), then the spatial dims of input, weights
 /// and output, which are whole: a slice of an image would need a border of its neighbour's. With one channel a
-/// group (depthwise) m and c are one factor, which passes; other groups are whole on their channels, because a
-/// slice could cut a group.
+/// group (depthwise) m and c are one factor, which passes. Other groups are whole on their filters, because a slice
+/// could cut a group; c is a part of the channels of each group alike, so the image has it once for each group.
 FactorRule factors_convolution(const OpView& op) {
   const Dims x = op.dims(0), w = op.dims(1), y = op.result_type(0).dims();
   const bool grouped = w[1] != x[1], depthwise = grouped && w[1] == 1 && w[0] == x[1];
@@ -52,15 +52,8 @@ FactorRule factors_convolution(const OpView& op) {
   FactorRule rule;
   rule.factors = {{x[0], Factor::Role::Pass, ReduceOp::Sum},
                   {w[0], channel, ReduceOp::Sum},
-                  {w[1], grouped ? Factor::Role::Whole : Factor::Role::Reduce, ReduceOp::Sum}};
-  int input_channels = 2;
-  if (depthwise)
-    input_channels = 1;
-  else if (grouped) {
-    input_channels = 3;
-    rule.factors.push_back({x[1], Factor::Role::Whole, ReduceOp::Sum});
-  }
-  rule.inputs = {{0, input_channels}, {1, 2}};
+                  {w[1], depthwise ? Factor::Role::Whole : Factor::Role::Reduce, ReduceOp::Sum}};
+  rule.inputs = {{0, depthwise ? 1 : 2}, {1, 2}};
   rule.outputs = {{0, 1}};
   const auto add_whole = [&](std::vector<int>& dims, const Dims& extents) {
     for (size_t d = 2; d < extents.size(); ++d) {

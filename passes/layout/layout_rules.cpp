@@ -25,6 +25,12 @@ bool nests(const TensorType& type, const Layout& settled, int dim, const Mesh& m
   return check_slices(type.shape[dim], digits).empty();
 }
 
+/// A dimension may run over a loop several times, as a grouped convolution's channels do: slices of `period` elements
+/// then have to cut each time alike.
+bool is_cut_alike(const Factor& loop, const Extent& extent, int64_t period) {
+  return extent.is_run_time() || extent.bound == loop.extent || loop.extent % period == 0;
+}
+
 /// The state of one op while its axes are settled one after the other, in mesh order.
 class LayoutSolver {
  public:
@@ -146,10 +152,12 @@ bool LayoutSolver::try_factor(int axis, int winner) {
   const int factor = rule_.inputs[winner][state.dim];
   if (factor < 0 || rule_.factors[factor].role == Factor::Role::Whole) return false;
   const int operands = static_cast<int>(arriving_.size());
+  const int64_t period = state.block * mesh_[axis].size;
   for (int i = 0; i < operands; ++i)
     for (size_t d = 0; op_.has(i) && d < rule_.inputs[i].size(); ++d)
       if (rule_.inputs[i][d] == factor &&
-          !nests(op_.type(i), out_.operands[i], static_cast<int>(d), mesh_, axis, state.block))
+          (!nests(op_.type(i), out_.operands[i], static_cast<int>(d), mesh_, axis, state.block) ||
+           !is_cut_alike(rule_.factors[factor], op_.type(i).shape[d], period)))
         return false;
   for (int i = 0; i < operands; ++i) {
     if (!op_.has(i)) continue;

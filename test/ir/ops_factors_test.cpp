@@ -12,16 +12,18 @@ namespace weftc {
 
 namespace {
 
-/// Elements of `t` whose index in dimension `d` is in [first, last).
-Tensor cut(const Tensor& t, size_t d, int64_t first, int64_t last) {
-  Tensor part(t.dtype, t.dims);
-  part.dims[d] = last - first;
-  part = Tensor(t.dtype, part.dims);
+/// Elements of `t` whose index in dimension `d`, modulo `period`, is in [first, last).
+Tensor cut(const Tensor& t, size_t d, int64_t first, int64_t last, int64_t period) {
+  const int64_t block = last - first;
+  Dims dims = t.dims;
+  dims[d] = t.dims[d] / period * block;
+  Tensor part(t.dtype, dims);
   const Dims strides = strides_of(t.dims);
   for (Index at(part.dims); at.more(); at.next())
-    part.copy_element(at.linear(), t, at.dot(strides) + first * strides[d]);
+    part.copy_element(at.linear(), t, at.dot(strides) + (at[d] / block * (period - block) + first) * strides[d]);
   return part;
 }
+Tensor cut(const Tensor& t, size_t d, int64_t first, int64_t last) { return cut(t, d, first, last, t.dims[d]); }
 
 /// The position of `factor` in the dims of a tensor, or -1.
 int dim_of(const std::vector<int>& dims, int factor) {
@@ -48,7 +50,7 @@ Tensor eval_part(OneOp& one, const std::vector<Tensor>& inputs, const FactorRule
     context.held_inputs.emplace_back(parts[i].dims.size());
     const int d = dim_of(rule.inputs[i], factor);
     if (d < 0) continue;
-    parts[i] = cut(parts[i], d, first, last);
+    parts[i] = cut(parts[i], d, first, last, rule.factors[factor].extent);
     context.held_inputs[i][d] = positions(first, last);
   }
   for (const Tensor& part : parts) context.inputs.push_back(&part);

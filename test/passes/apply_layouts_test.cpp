@@ -103,6 +103,14 @@ const Pattern kPatterns[] = {
        cm = Reshape(ct, merged)
        y = MatMul(cm, wo)
      })"},
+    {"a part of the channels of each group", "mesh: {tp: 2}\nshard: {x: {tp: {dim: 1, parts: 2}}}", "AllReduce 1",
+     R"(groups (float[2,8,5,5] x) => (float[2,6,3,3] y) <float[6,4,3,3] w = random(1, 0.5)> {
+       y = Conv<group = 2, kernel_shape = [3, 3]>(x, w)
+     })"},
+    {"channels across groups", "mesh: {tp: 2}\nshard: {x: {tp: 1}}", "AllGather 1",
+     R"(groups (float[2,8,5,5] x) => (float[2,6,3,3] y) <float[6,4,3,3] w = random(1, 0.5)> {
+       y = Conv<group = 2, kernel_shape = [3, 3]>(x, w)
+     })"},
     {"embedding and tied ragged head", "mesh: {tp: 4}\nshard: {wte: {tp: 0}}", "AllReduce 1",
      R"(head (int64[1,3] ids) => (float[1,3,11] logits) <float[11,4] wte = random(1, 0.5)> {
        e = Gather<axis = 0>(wte, ids)

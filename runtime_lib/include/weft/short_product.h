@@ -43,8 +43,16 @@ template <class T, int64_t kColumns, int R, class A, class Put>
   using S = Simd<T>;
   using Vector = typename S::Vector;
   constexpr int V = int(kColumns + S::kLanes - 1) / S::kLanes, P = (V + S::kPanelVectors - 1) / S::kPanelVectors;
-  Vector sum[R][V] = {};
-  add_all_steps<T>(sum, rows, PanelCursor<T, P>(panel, panel_stride), k, next);
+  Vector sum[R][V] = {}, before[R][V];
+  RowCursor<R, A> cursor(rows);
+  PanelCursor<T, P> panels(panel, panel_stride);
+  for (bool is_first = true;; is_first = false, k -= kTermsInTurn) {  // parts, as those of sum_tile
+    add_all_steps<T>(sum, cursor, panels, next_part(k), next);
+    const bool is_last = k <= kTermsInTurn;
+    if (!is_first) add_tile(sum, before);
+    if (is_last) break;
+    take_tile(sum, before);
+  }
   // The loops of `put` become vectors that g++ finds in the registers which are stored here.
   constexpr int64_t kRow = P * kPanel, kWhole = kColumns / kPanel * kPanel, kPart = kColumns - kWhole;
   alignas(64) T sums[R * kRow];

@@ -13,5 +13,11 @@ using SumOfSums = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
 /// Elements that are added one after the other in their own type, at most.
 inline constexpr int64_t kAddedInTurn = 32;
+/// The same of products whose sums are in registers, and of the sums of such parts: storing sums more often takes time.
+inline constexpr int64_t kTermsInTurn = 96;
+/// The terms of the next part of so many.
+[[gnu::always_inline]] constexpr int64_t next_part(int64_t terms) {
+  return terms < kTermsInTurn ? terms : kTermsInTurn;
+}
 
 }  // namespace weft

@@ -121,6 +121,7 @@ struct ConvolutionItems {
     TapPart part{runs, first * window.dilation[1] * image.extent[2] * image.channels,
                  first * window.taps[2] * shape.channels * kPanel};
     part.runs.total = std::max<int64_t>(0, last - first) * runs.in_row;
+    part.runs.left_out = first * runs.in_row;
     return part;
   }
   int64_t first_output(int64_t block) const { return outputs * block / blocks; }

@@ -19,6 +19,10 @@ struct TapRuns {
   int64_t total, length, step;
   int64_t in_row, row_turn;
   int64_t in_plane, plane_turn;  // rows of taps
+  int64_t left_out = 0;          // runs before the first one
+
+  /// Terms of a run, or as many as a part of a sum has.
+  [[gnu::always_inline]] int64_t turn() const { return next_part(length); }
 };
 
 /// Goes through the runs of the taps, in their order.
@@ -100,6 +104,74 @@ template <class T, class Vector, class Factor>
     sum += x * w;
 }
 
+/// The sums of a tile in memory, rows kRow apart, to which those in registers are added where a part of the terms ends.
+/// Where that is follows from the places of the terms in the filter, so that an output has the same bits in whichever
+/// tile it is. Very many parts are added up in a wider type (sum_type.h).
+template <class T, int R, int kRow>
+class TileParts {
+ public:
+  [[gnu::always_inline]] TileParts(const TapRuns& runs, T* sums)
+      : sums_(sums), turn_(runs.turn()), room_(kTermsInTurn - runs.left_out * turn_ % kTermsInTurn) {
+    asm("" : "=m"(wide_));  // g++ does not see that it is written before it is read
+  }
+  /// To be called after terms of a run, of which `left` follow: whether a part ends here.
+  [[gnu::always_inline]] bool ends(int64_t left) {
+    if (left > 0) return true;
+    room_ -= turn_;
+    if (room_ > 0) return false;
+    room_ += kTermsInTurn;
+    return true;
+  }
+  /// Adds the sums in registers, which begin anew.
+  template <int V, class Vector>
+  [[gnu::always_inline]] void add(Vector (&sum)[R][V]) {
+    if (parts_ == kTermsInTurn) widen<V* int(sizeof(Vector) / sizeof(T))>();
+    put(sum);
+    ++parts_;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) sum[r][v] = Vector{};
+  }
+  /// The same for the last part.
+  template <int V, class Vector>
+  [[gnu::always_inline]] void finish(Vector (&sum)[R][V]) {
+    constexpr int kColumns = V * int(sizeof(Vector) / sizeof(T));
+    put(sum);
+    if (!is_wide_) return;
+    widen<kColumns>();
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < kColumns; ++c) sums_[r * kRow + c] = T(wide_[r][c]);
+  }
+
+ private:
+  template <int V, class Vector>
+  [[gnu::always_inline]] void put(Vector (&sum)[R][V]) {
+    constexpr int kLanes = sizeof(Vector) / sizeof(T);
+    const auto at = [&](int r, int v) -> Vector& { return *reinterpret_cast<Vector*>(sums_ + r * kRow + v * kLanes); };
+    if (parts_ > 0)
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+        for (int v = 0; v < V; ++v) sum[r][v] += at(r, v);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) at(r, v) = sum[r][v];
+  }
+  template <int kColumns>
+  [[gnu::always_inline]] void widen() {
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < kColumns; ++c) wide_[r][c] = (is_wide_ ? wide_[r][c] : 0) + sums_[r * kRow + c];
+    is_wide_ = true, parts_ = 0;
+  }
+  T* const sums_;
+  const int64_t turn_;
+  int64_t room_, parts_ = 0;
+  bool is_wide_ = false;
+  SumOfSums<T> wide_[R][kRow];
+};
+
 /// sums[r][c] of R outputs and the first V vectors of P panels. `first[r]` is the place of an output's first term. Sums
 /// of bytes begin with `start[c]`.
 template <class T, int R, int P, int V>
@@ -109,6 +181,8 @@ template <class T, int R, int P, int V>
   using S = Simd<SumsOf<T>>;
   using Vector = typename S::Vector;
   constexpr int kSteps = OutputTile<T>::kSteps;
+  constexpr bool kHasParts = !is_byte_quad<T>;  // integers lose no digits
+  TileParts<SumsOf<T>, R, P* int(kPanel)> parts(runs, sums);
   Vector sum[R][V] = {};
   if constexpr (is_byte_quad<T>)
 #pragma GCC unroll 16
@@ -145,22 +219,23 @@ template <class T, int R, int P, int V>
   for (int64_t run = runs.total; run > 0; --run) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) row[r] = x + first[r];
-    int64_t left = runs.length;
-    for (; left >= kSteps; left -= kSteps) {
-      __builtin_prefetch(next.at, 0, 2);
-      next.at += next.bytes;
+    int64_t length = runs.length;
+    do {
+      int64_t left = kHasParts ? next_part(length) : length;
+      length -= left;
+      for (; left >= kSteps; left -= kSteps) {
+        __builtin_prefetch(next.at, 0, 2);
+        next.at += next.bytes;
 #pragma GCC unroll 8
-      for (int i = 0; i < kSteps; ++i) multiply(i);
-      advance(kSteps);
-    }
-    for (; left > 0; --left) multiply(0), advance(1);
+        for (int i = 0; i < kSteps; ++i) multiply(i);
+        advance(kSteps);
+      }
+      for (; left > 0; --left) multiply(0), advance(1);
+      if (kHasParts && parts.ends(length)) parts.add(sum);
+    } while (length > 0);
     x += walk.next();
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 16
-    for (int v = 0; v < V; ++v)
-      *reinterpret_cast<Vector*>(sums + int64_t{r} * P * kPanel + int64_t{v} * S::kLanes) = sum[r][v];
+  parts.finish(sum);
 }
 
 /// sum_output_tile as a function of its own.
@@ -201,7 +276,8 @@ template <int R>
                                                        const float* b, int64_t panel_stride, float* sums) {
   typedef float Half __attribute__((vector_size(32), aligned(4), may_alias));
   typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
-  Vector sum[R] = {};
+  Vector sum[R][1] = {};
+  TileParts<float, R, kPanel> parts(runs, sums);
   const float *row[R], *panel = b;
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) row[r] = x + first[r];
@@ -218,20 +294,22 @@ template <int R>
     for (int r = 0; r < R; ++r) {
       const Vector both = *reinterpret_cast<const Vector*>(row[r] + at);
       const auto add_four = [&](Vector four, const Vector* factors) __attribute__((always_inline)) {
-        sum[r] += __builtin_shufflevector(four, four, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12) * factors[0];
-        sum[r] += __builtin_shufflevector(four, four, 1, 1, 1, 1, 5, 5, 5, 5, 9, 9, 9, 9, 13, 13, 13, 13) * factors[1];
-        sum[r] +=
+        sum[r][0] +=
+            __builtin_shufflevector(four, four, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12) * factors[0];
+        sum[r][0] +=
+            __builtin_shufflevector(four, four, 1, 1, 1, 1, 5, 5, 5, 5, 9, 9, 9, 9, 13, 13, 13, 13) * factors[1];
+        sum[r][0] +=
             __builtin_shufflevector(four, four, 2, 2, 2, 2, 6, 6, 6, 6, 10, 10, 10, 10, 14, 14, 14, 14) * factors[2];
-        sum[r] +=
+        sum[r][0] +=
             __builtin_shufflevector(four, four, 3, 3, 3, 3, 7, 7, 7, 7, 11, 11, 11, 11, 15, 15, 15, 15) * factors[3];
       };
       add_four(__builtin_shufflevector(both, both, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11), factor);
       add_four(__builtin_shufflevector(both, both, 4, 5, 6, 7, 4, 5, 6, 7, 12, 13, 14, 15, 12, 13, 14, 15), factor + 4);
     }
+    if (parts.ends(0)) parts.add(sum);
     at += walk.next();
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) *reinterpret_cast<Vector*>(sums + r * kPanel) = sum[r];
+  parts.finish(sum);
 }
 
 /// The same as a function of its own, and in the runtime library.

@@ -13,6 +13,7 @@
 
 #include "weft/contract.h"
 #include "weft/sliding_window.h"
+#include "weft/sum_type.h"
 
 namespace weft {
 
@@ -161,8 +162,19 @@ template <TapRow kRow, bool kEdge, class T>
       for (int i = 0; i < kRow.taps; ++i)
         add_tap_row<kRow, kEdge>(sum, image + places[i].image, taps + places[i].filter, channels, tile);
     } else {
-      for (int64_t i = 0; i < count; ++i)
-        add_tap_row<kRow, kEdge>(sum, image + places[i].image, taps + places[i].filter, channels, tile);
+      constexpr int64_t kRowsInTurn = kTermsInTurn / kRow.taps;
+      typename Simd<T>::Vector before[kTileOutputs];  // the sums of the rows before
+      asm("" : "=m"(before));                         // g++ does not see that they are written before they are read
+      for (int64_t i = 0, end; i < count;) {
+        const bool is_first = i == 0;
+        for (end = count - i < kRowsInTurn ? count : i + kRowsInTurn; i < end; ++i)
+          add_tap_row<kRow, kEdge>(sum, image + places[i].image, taps + places[i].filter, channels, tile);
+#pragma GCC unroll 8
+        for (int u = 0; u < kTileOutputs; ++u) {
+          if (!is_first) sum[u] += before[u];
+          if (end < count) before[u] = sum[u], sum[u] = typename Simd<T>::Vector{};
+        }
+      }
     }
     (from == n ? put.whole : put.last)(put.put, m, from, tile.outputs, sum[0], sum[1], sum[2], sum[3], sum[4], sum[5],
                                        sum[6]);

@@ -121,6 +121,27 @@ void few_channel_sums(const T* x, int64_t stride, const TapPlace* taps, int64_t 
   if constexpr (kWidth > 1) few_channel_sums<T, U, kWidth / 2>(x, stride, taps, count, filters, width, sums);
 }
 
+/// The most taps whose products are added one after the other.
+inline constexpr int64_t kMostTaps = 2 * kAddedInTurn;
+
+template <class T, int kCount, class Sums>
+void sum_taps(const TapPlace* taps, int64_t count, const Sums& sums, T* to);
+
+/// The sums of very many taps, of either half, so that they keep their digits.
+template <class T, int kCount, class Sums>
+[[gnu::noinline]] void sum_halves(const TapPlace* taps, int64_t count, const Sums& sums, T* to) {
+  alignas(64) T more[kCount] = {};
+  sum_taps<T, kCount>(taps, count / 2, sums, to);
+  sum_taps<T, kCount>(taps + count / 2, count - count / 2, sums, more);
+  for (int64_t i = 0; i < kCount; ++i) to[i] += more[i];
+}
+/// kCount sums that `sums(first tap, taps, to)` makes.
+template <class T, int kCount, class Sums>
+void sum_taps(const TapPlace* taps, int64_t count, const Sums& sums, T* to) {
+  if (count > kMostTaps) return sum_halves<T, kCount>(taps, count, sums, to);
+  sums(taps, count, to);
+}
+
 /// Neighbouring outputs that have the same taps inside.
 template <class T>
 struct OutputRun {
@@ -135,9 +156,13 @@ struct OutputRun {
 template <class T, int U, int P, class Put>
 void put_tiles(const OutputRun<T>& run, const T* filters, int64_t first, int64_t last, int64_t n, int64_t skip,
                int64_t m, Put put) {
-  alignas(64) T sums[U * P * kPanel];
+  constexpr int kCount = U * P * int(kPanel);
+  alignas(64) T sums[kCount];
   for (; first < last; first += U) {
-    channel_tile<T, U, P>(run.x + first * run.stride + n, run.stride, run.taps, run.tap_count, filters + n, sums);
+    const auto sum = [&](const TapPlace* taps, int64_t count, T* to) {
+      channel_tile<T, U, P>(run.x + first * run.stride + n, run.stride, taps, count, filters + n, to);
+    };
+    sum_taps<T, kCount>(run.taps, run.tap_count, sum, sums);
     for (int64_t u = 0; u < U; ++u)
       for (int64_t p = 0; p < P; ++p)
         put_row(m + first + u, n + p * kPanel + skip, kPanel - skip, sums + (u * P + p) * kPanel + skip, put);
@@ -147,10 +172,13 @@ void put_tiles(const OutputRun<T>& run, const T* filters, int64_t first, int64_t
 /// The same of fewer channels than a panel.
 template <class T, int U, class Put>
 void put_few(const OutputRun<T>& run, const T* filters, int64_t first, int64_t last, int64_t m, Put put) {
-  alignas(64) T sums[U * kPanel];
+  constexpr int kCount = U * int(kPanel);
+  alignas(64) T sums[kCount] = {};
   for (; first < last; first += U) {
-    few_channel_sums<T, U>(run.x + first * run.stride, run.stride, run.taps, run.tap_count, filters, run.channels,
-                           sums);
+    const auto sum = [&](const TapPlace* taps, int64_t count, T* to) {
+      few_channel_sums<T, U>(run.x + first * run.stride, run.stride, taps, count, filters, run.channels, to);
+    };
+    sum_taps<T, kCount>(run.taps, run.tap_count, sum, sums);
     for (int64_t u = 0; u < U; ++u) put_row(m + first + u, 0, run.channels, sums + u * kPanel, put);
   }
 }
@@ -244,7 +272,6 @@ template <int kWidth, int N, class T, class Combine>
 template <int kWidth, int N, class T, class Combine>
 [[gnu::always_inline]] inline void combine_taps(const T* x, const TapPlace* taps, int64_t count, T identity,
                                                 const Combine& combine, T* results) {
-  constexpr int64_t kMostTaps = 4 * kAddedInTurn;
   if (!std::is_same_v<Combine, Largest> && std::is_floating_point_v<T> && count > kMostTaps)
     return combine_halves<kWidth, N>(x, taps, count, identity, combine, results);
   typedef T Vector __attribute__((vector_size(kWidth * sizeof(T)), aligned(sizeof(T)), may_alias));

@@ -4,8 +4,8 @@
 //   a vector of channels, one row of the image between zeros     0 0 0 x0 x1 x2 ... x15 0 0 0
 //   times one row of taps, for all outputs of a row at once      sum[o] += row[o + t] * filter[t]
 //
-// A tap is loaded once for all outputs of a row. The sums of a row of taps are made in registers and then added to
-// those of the output, so that rounding errors grow with the rows, not with the taps.
+// A tap is loaded once for all outputs of a row. The sums of a part of a row of taps are made in registers, those of
+// some rows in their own type, and all of them in a wider one, so that they keep their digits (weft/sum_type.h).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -42,10 +42,10 @@ template <class T, int U>
 /// The same for `outputs` of a row, some at a time.
 template <class T, int U = kLargeOutputs>
 void add_large_outputs(const typename Simd<T>::Vector* row, const SlidingWindow& w, const T* filters,
-                       int64_t filter_step, int64_t outputs, typename Simd<T>::Vector* sums) {
+                       int64_t filter_step, int64_t taps, int64_t outputs, typename Simd<T>::Vector* sums) {
   for (; outputs >= U; outputs -= U, sums += U, row += U * w.stride[2])
-    add_large_row<T, U>(row, w.stride[2], w.dilation[2], filters, filter_step, w.taps[2], sums);
-  if constexpr (U > 1) add_large_outputs<T, U - 1>(row, w, filters, filter_step, outputs, sums);
+    add_large_row<T, U>(row, w.stride[2], w.dilation[2], filters, filter_step, taps, sums);
+  if constexpr (U > 1) add_large_outputs<T, U - 1>(row, w, filters, filter_step, taps, outputs, sums);
 }
 
 /// Sums of a vector of channels, which begins at `x` and `filters`, over all windows of one image.
@@ -62,7 +62,8 @@ class LargeWindows {
         skipped_(std::max<int64_t>(-w_.pad[2], 0)),
         inside_(std::clamp<int64_t>(w_.in[2] - skipped_, 0, width_ - first_)),
         row_memory_(width_ * Simd<T>::kLanes),
-        sums_memory_(w_.out_count() * Simd<T>::kLanes),
+        sums_memory_(sum_count()),
+        wide_(sum_count()),
         row_(reinterpret_cast<Vector*>(row_memory_.get())),
         sums_(reinterpret_cast<Vector*>(sums_memory_.get())) {
     std::fill(row_, row_ + width_, Vector{});
@@ -71,12 +72,17 @@ class LargeWindows {
   /// The sums of an output after those of the one before, a vector each.
   const T* sum(const T* x, const T* filters) {
     std::fill(sums_, sums_ + w_.out_count(), Vector{});
+    is_wide_ = false, parts_ = 0;
     for (int64_t z = 0; z < w_.in[0]; ++z)
       for (int64_t y = 0; y < w_.in[1]; ++y) {
         const T* const from = x + ((z * w_.in[1] + y) * w_.in[2] + skipped_) * channels_;
         for (int64_t i = 0; i < inside_; ++i) row_[first_ + i] = *reinterpret_cast<const Vector*>(from + i * channels_);
-        add_rows(z, y, filters);
+        for (int64_t tap = 0; tap < w_.taps[2]; tap += kTermsInTurn) add_rows(z, y, tap, filters);
       }
+    if (is_wide_) {
+      widen();
+      for (int64_t i = 0; i < sum_count(); ++i) sums_memory_[i] = T(wide_[i]);
+    }
     return sums_memory_.get();
   }
 
@@ -88,21 +94,36 @@ class LargeWindows {
     return is_tap ? distance / w_.dilation[d] : -1;
   }
 
-  void add_rows(int64_t z, int64_t y, const T* filters) {
+  int64_t sum_count() const { return w_.out_count() * Simd<T>::kLanes; }
+  /// Moves the sums of some rows to those of all.
+  void widen() {
+    if (!is_wide_) std::fill_n(wide_.get(), sum_count(), 0);
+    for (int64_t i = 0; i < sum_count(); ++i) wide_[i] += sums_memory_[i], sums_memory_[i] = 0;
+    is_wide_ = true, parts_ = 0;
+  }
+
+  /// Adds the products of the taps from `tap` on of each row of taps that reads a row of the image.
+  void add_rows(int64_t z, int64_t y, int64_t tap, const T* filters) {
+    const int64_t taps = next_part(w_.taps[2] - tap);
     for (int64_t oz = 0; oz < w_.out[0]; ++oz)
       for (int64_t oy = 0; oy < w_.out[1]; ++oy) {
         const int64_t tz = tap_at(0, z, oz), ty = tap_at(1, y, oy);
         if (tz < 0 || ty < 0) continue;
-        add_large_outputs<T>(row_, w_, filters + (tz * w_.taps[1] + ty) * w_.taps[2] * channels_, channels_, w_.out[2],
-                             sums_ + (oz * w_.out[1] + oy) * w_.out[2]);
+        add_large_outputs<T>(row_ + tap * w_.dilation[2], w_,
+                             filters + ((tz * w_.taps[1] + ty) * w_.taps[2] + tap) * channels_, channels_, taps,
+                             w_.out[2], sums_ + (oz * w_.out[1] + oy) * w_.out[2]);
       }
+    if (++parts_ == kTermsInTurn) widen();
   }
 
   const SlidingWindow& w_;
   int64_t channels_;
   int64_t width_, first_;     // elements of a row with its zeros, and the first of them that is of the image
   int64_t skipped_, inside_;  // elements of the image's row that no window reads, and those that follow in the row
+  int64_t parts_ = 0;         // parts of rows whose sums are in sums_memory_
+  bool is_wide_ = false;
   Scratch<T> row_memory_, sums_memory_;
+  Scratch<SumOfSums<T>> wide_;
   Vector *row_, *sums_;
 };
 

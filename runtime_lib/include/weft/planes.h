@@ -166,7 +166,7 @@ class TapSums {
   }
 
  private:
-  static constexpr int64_t kMostInTurn = 4 * kAddedInTurn;
+  static constexpr int64_t kMostInTurn = 2 * kAddedInTurn;
   void finish_part() {
 #pragma omp simd
     for (int64_t o = 0; o < outputs_; ++o) of_all_[o] += of_part_[o], of_part_[o] = 0;

@@ -150,32 +150,49 @@ void numbers_tile_of(int64_t rows, const BlockProduct<kBits, A>& product, int64_
                      terms + first * 2 * kPanel, product.stored_blocks() * 2 * kPanel, blocks, size, sums);
 }
 
+/// Up to kMost sums over all blocks, which `add(first, blocks)` adds to: in groups of blocks, and those of groups in a
+/// wider type (sum_type.h). `sums` begin as zeros.
+template <int64_t kMost, class Add>
+void sum_groups(int64_t blocks, int64_t count, float* sums, const Add& add) {
+  const Parts groups(blocks, (blocks + kTermsInTurn - 1) / kTermsInTurn);
+  if (groups.count == 1) return add(int64_t{0}, blocks);
+  SumOfSums<float> totals[kMost];
+  std::fill_n(totals, count, 0);
+  for (int64_t g = 0, first = 0; g < groups.count; first += groups.size(g++)) {
+    add(first, groups.size(g));
+    for (int64_t i = 0; i < count; ++i) totals[i] += sums[i], sums[i] = 0;
+  }
+  for (int64_t i = 0; i < count; ++i) sums[i] = float(totals[i]);
+}
+
 /// Rows m0 .. m1 of P panels.
 template <int P, int kBits, class A, class Put>
 void put_blocks(const BlockProduct<kBits, A>& product, int64_t m0, int64_t m1, int64_t panel, Put& put) {
   constexpr int R = Simd<float>::kRows, W = P * int(kPanel);
+  constexpr int64_t kMost = (kBlockRows + R) * W;
   alignas(64) float numbers[kScratch<float>];
-  alignas(64) float sums[(kBlockRows + R) * W];
+  alignas(64) float sums[kMost];
   const int64_t size = product.weight.size, most = std::max<int64_t>(1, kBlockK / size);
-  const Parts tiles(m1 - m0, (m1 - m0 + R - 1) / R), parts(product.blocks, (product.blocks + most - 1) / most);
+  const Parts tiles(m1 - m0, (m1 - m0 + R - 1) / R);
   const BlockWeight weight = product.panel(panel);
-  const int64_t n = panel * kPanel, width = std::min<int64_t>(W, product.c.n - n);
-  for (int64_t part = 0, first = 0, blocks; part < parts.count; ++part, first += blocks) {
-    blocks = parts.size(part);
-    for (int p = 0; p < P; ++p)
-      unpack_words<kBits>(weight.words + (p * product.stored_blocks() + first) * product.words() * kPanel,
-                          blocks * product.words(), numbers + p * blocks * size * kPanel);
-    for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows) {
-      rows = tiles.size(t);
-      float* out = sums + (m - m0) * W;
-      if (part == 0) std::fill_n(out, rows * W, 0.0f);
-      numbers_tile_of<R, P>(rows, product, m, first, blocks, numbers, weight.terms, out);
-      if (part + 1 < parts.count) continue;
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < width; c += kPanel)
-          put_row(m + r, n + c, std::min(kPanel, width - c), out + r * W + c, put);
+  std::fill_n(sums, (m1 - m0) * W, 0.0f);
+  sum_groups<kMost>(product.blocks, (m1 - m0) * W, sums, [&](int64_t first, int64_t of_group) {
+    const Parts parts(of_group, (of_group + most - 1) / most);
+    for (int64_t part = 0, blocks; part < parts.count; ++part, first += blocks) {
+      blocks = parts.size(part);
+      for (int p = 0; p < P; ++p)
+        unpack_words<kBits>(weight.words + (p * product.stored_blocks() + first) * product.words() * kPanel,
+                            blocks * product.words(), numbers + p * blocks * size * kPanel);
+      for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows) {
+        rows = tiles.size(t);
+        numbers_tile_of<R, P>(rows, product, m, first, blocks, numbers, weight.terms, sums + (m - m0) * W);
+      }
     }
-  }
+  });
+  const int64_t n = panel * kPanel, width = std::min<int64_t>(W, product.c.n - n);
+  for (int64_t m = m0; m < m1; ++m)
+    for (int64_t c = 0; c < width; c += kPanel)
+      put_row(m, n + c, std::min(kPanel, width - c), sums + (m - m0) * W + c, put);
 }
 
 /// R rows of P panels, whose elements `divided` are as words_tile wants them.
@@ -183,9 +200,17 @@ template <int R, int P, int kBits, class A, class Put>
 void put_few(const BlockProduct<kBits, A>& product, const float* divided, int64_t panel, Put& put) {
   constexpr int W = P * int(kPanel);
   alignas(64) float sums[R * W] = {};
-  const float *row[R], *row_sums[R];
-  for (int r = 0; r < R; ++r) row[r] = divided + r * product.c.k, row_sums[r] = product.row_sums + r * product.blocks;
-  words_tile<kBits, R, P>(row, row_sums, product.panel(panel), product.blocks, product.stored_blocks(), sums);
+  const BlockWeight weight = product.panel(panel);
+  sum_groups<R * W>(product.blocks, R * W, sums, [&](int64_t first, int64_t blocks) {
+    const float *row[R], *row_sums[R];
+    for (int r = 0; r < R; ++r) {
+      row[r] = divided + r * product.c.k + first * weight.size;
+      row_sums[r] = product.row_sums + r * product.blocks + first;
+    }
+    const BlockWeight from{weight.words + first * product.words() * kPanel, weight.terms + first * 2 * kPanel,
+                           weight.size};
+    words_tile<kBits, R, P>(row, row_sums, from, blocks, product.stored_blocks(), sums);
+  });
   const int64_t n = panel * kPanel, width = std::min<int64_t>(W, product.c.n - n);
   for (int64_t r = 0; r < R; ++r)
     for (int64_t c = 0; c < width; c += kPanel) put_row(r, n + c, std::min(kPanel, width - c), sums + r * W + c, put);

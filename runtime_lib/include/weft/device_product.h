@@ -41,6 +41,7 @@ class ThreadSums {
   static constexpr int kRowStride = Tile::kM + 4, kRowElements = Tile::kK * kRowStride;
   static constexpr int kColumnElements = Tile::kK * Tile::kN,
                        kBytes = 2 * (kRowElements + kColumnElements) * sizeof(Sum);
+  static constexpr int kSums = Tile::kThreadM * Tile::kThreadN;
 
   WEFT_DEVICE explicit ThreadSums(unsigned char* memory)
       : rows_(reinterpret_cast<Sum*>(memory)), columns_(rows_ + 2 * kRowElements) {}
@@ -73,6 +74,38 @@ class ThreadSums {
     }
   }
 
+  /// The sums of the parts of a product of very many terms, which lose digits in one sum: so many terms are a part, and
+  /// so many parts are added before their sum is. A thread has no registers left for them: they lie in its memory.
+  class Parts {
+   public:
+    static constexpr int kTerms = 128, kMost = 256;
+    WEFT_DEVICE void take(ThreadSums& of) {
+      WEFT_UNROLL
+      for (int e = 0; e < kSums; ++e) {
+        parts_[e] = count_ ? parts_[e] + of.sums_[e] : of.sums_[e];
+        of.sums_[e] = 0;
+      }
+      if (++count_ < kMost) return;
+      for (int e = 0; e < kSums; ++e) all_[e] = has_all_ ? all_[e] + parts_[e] : parts_[e];
+      count_ = 0, has_all_ = true;
+    }
+    WEFT_DEVICE void add_to(ThreadSums& of) {
+      if (count_) {
+        WEFT_UNROLL
+        for (int e = 0; e < kSums; ++e) of.sums_[e] += parts_[e];
+      }
+      if (has_all_) {
+        WEFT_UNROLL
+        for (int e = 0; e < kSums; ++e) of.sums_[e] += all_[e];
+      }
+    }
+
+   private:
+    int count_ = 0;
+    bool has_all_ = false;
+    volatile Sum parts_[kSums], all_[kSums];
+  };
+
   template <class F>
   WEFT_DEVICE void each(F&& f) const {
     const int row = int(threadIdx.x) / Tile::kColumns * Tile::kThreadM, column = int(threadIdx.x) % Tile::kColumns;
@@ -81,7 +114,6 @@ class ThreadSums {
   }
 
  private:
-  static constexpr int kSums = Tile::kThreadM * Tile::kThreadN;
   static_assert(Tile::kThreadM % 4 == 0);
 
   Sum *const rows_, *const columns_;
@@ -108,14 +140,17 @@ class ProductBlock {
     sums_.clear();
     keep(0);
     __syncthreads();
+    typename Sums::Parts parts;
     for (int k = 0; k < depth_; k += Tile::kK) {
       const int now = k / Tile::kK % 2;
       const bool goes_on = k + Tile::kK < depth_;
       if (goes_on) fetch(k + Tile::kK);
       sums_.add(now);
       if (goes_on) keep(1 - now);
+      if (goes_on && (k + Tile::kK) % Sums::Parts::kTerms == 0) parts.take(sums_);
       __syncthreads();
     }
+    parts.add_to(sums_);
   }
 
   /// Calls f(row of the tile, column of the tile, sum) for this thread's share.

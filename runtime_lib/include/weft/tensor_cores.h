@@ -102,6 +102,13 @@ class WarpSums {
     }
   }
 
+  /// Sums of products of 16 bits, of which one instruction adds 16, keep the digits of their result in one float.
+  struct Parts {
+    static constexpr int kTerms = 1 << 30;
+    WEFT_DEVICE void take(WarpSums&) {}
+    WEFT_DEVICE void add_to(WarpSums&) {}
+  };
+
   template <class F>
   WEFT_DEVICE void each(F&& f) {
     WEFT_UNROLL

@@ -36,6 +36,10 @@ class Sum:
     terms: np.ndarray
     scale: object = 1.0
     dtype: str = "fp32"
+    weights: tuple = ()  # the operands that are constants
+
+    def is_constant(self, k):
+        return k in self.weights or (self.inputs[k].dtype.kind in "iu" and self.inputs[k].size < 8)
 
 
 def pairwise(terms):
@@ -106,26 +110,75 @@ def functions(n, random):
     return found
 
 
+def windows_of(x, window, stride=1):
+    """The elements of each window of an image [channels][y][x], by output."""
+    view = np.lib.stride_tricks.sliding_window_view(x, window, axis=(1, 2))[:, ::stride, ::stride]
+    return view.transpose(1, 2, 0, 3, 4).reshape(-1, x.shape[0] * window[0] * window[1])
+
+
+def convolution(name, x, filters, stride=1, weights=(1,), groups=1):
+    """A convolution of one image. Terms are those of each output of each filter."""
+    window, attrs = filters.shape[2:], {"strides": [stride, stride], "group": groups}
+    each = filters.shape[0] // groups
+    parts = [np.einsum("ok,fk->fok", windows_of(x[0, g * filters.shape[1]:(g + 1) * filters.shape[1]], window, stride),
+                       filters[g * each:(g + 1) * each].reshape(each, -1), dtype=np.float64) for g in range(groups)]
+    terms = np.concatenate(parts).reshape(-1, parts[0].shape[-1])
+    return Sum(name, ("Conv", attrs), [x, filters], terms, weights=weights)
+
+
+def convolutions(n, random):
+    """Sums over channels and windows, as large as the image where they are the derivative of filters."""
+    drawn = lambda *shape: random.random(shape, dtype=np.float32)  # noqa: E731
+    channels = max(1, n // 9)
+    found = [convolution("channels", drawn(1, channels, 3, 5), drawn(2, channels, 3, 3), stride=2)]
+    outer, inner = factors(n)
+    found.append(convolution("filters", drawn(1, 1, outer + 1, inner + 1), drawn(2, 1, outer, inner), weights=()))
+    if n <= 100_000:
+        tiles = -(-channels // 16) * 16
+        found += [
+            convolution("winograd", drawn(1, tiles, 6, 6), drawn(16, tiles, 3, 3)),
+            convolution("depthwise", drawn(1, 24, outer + 1, inner + 1), drawn(24, 1, outer, inner), groups=24),
+            convolution("few_groups", drawn(1, 4, outer + 1, inner + 1), drawn(4, 1, outer, inner), groups=4),
+            convolution("grouped", drawn(1, 24, outer + 1, inner + 1), drawn(24, 8, outer, inner), groups=3),
+        ]
+    return found
+
+
+def block_products(n, random):
+    """Products with a weight of 4 bits in blocks of 32, for few and for many rows."""
+    k, columns = max(32, n // 32 * 32), 2
+    codes = random.integers(0, 256, (columns, k // 32, 16), dtype=np.uint8)
+    scales = random.random((columns, k // 32), dtype=np.float32)
+    numbers = np.stack([codes & 15, codes >> 4], -1).reshape(columns, k // 32, 32) * scales[..., None].astype(np.float64)
+    attrs = {"K": k, "N": columns, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+    found = []
+    for name, rows in (("blocks", 1), ("blocks_of_rows", 5)):
+        x, zeros = random.random((rows, k), dtype=np.float32), np.zeros((columns, -(-k // 64)), np.uint8)
+        terms = np.einsum("mk,nk->mnk", x, numbers.reshape(columns, k), dtype=np.float64).reshape(rows * columns, k)
+        found.append(Sum(name, ("MatMulNBits", attrs), [x, codes, scales, zeros], terms, weights=(1, 2, 3)))
+    return found if n <= 1_000_000 else found[:1]
+
+
 def model_of(sums):
     nodes, inputs, outputs = [], [], []
     for i, each in enumerate(sums):
         names = [f"{each.name}{i}_x{k}" for k in range(len(each.inputs))]
-        for name, array in zip(names, each.inputs):
-            if array.dtype.kind in "iu" and array.size < 8:
+        for k, (name, array) in enumerate(zip(names, each.inputs)):
+            if each.is_constant(k):
                 nodes.append(helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(array)))
             else:
                 inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
         nodes.append(helper.make_node(each.node[0], names, [f"{each.name}{i}"], **each.node[1]))
         outputs.append(helper.make_tensor_value_info(f"{each.name}{i}", helper.np_dtype_to_tensor_dtype(TYPES[each.dtype]), None))
     graph = helper.make_graph(nodes, "sums", inputs, outputs)
-    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)])
 
 
 def feed(sums, folder):
     flags = []
     for i, each in enumerate(sums):
         for k, array in enumerate(each.inputs):
-            if array.dtype.kind in "iu" and array.size < 8:
+            if each.is_constant(k):
                 continue
             file = folder / f"{each.name}{i}_x{k}.npy"
             np.save(file, array.view(np.uint16) if each.dtype == "bf16" else array)
@@ -169,7 +222,7 @@ def main():
     target = Emulated()
     for n in SIZES:
         random = np.random.default_rng(n)
-        sums = [*reductions(n, random), *functions(n, random)]
+        sums = [*reductions(n, random), *functions(n, random), *convolutions(n, random), *block_products(n, random)]
         small = [reductions(n, random, dtype) for dtype in ("fp16", "bf16")]
         check_sums(f"host/{n}", [*sums, *small[0], *small[1]], harness.scratch(f"long_sums/{n}"), harness.weft)
         # The emulation computes a library's product by itself.

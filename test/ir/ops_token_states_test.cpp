@@ -127,7 +127,7 @@ TEST_CASE("LinearAttention refuses gates that its rule does not have, and heads 
   CHECK(refusal(OpKind::LinearAttention, {s.q, s.k, s.v, none, none, s.beta}, heads(kHeads, "linear")) ==
         "linear-attention-gate");
   CHECK(refusal(OpKind::LinearAttention, plain, heads(3, "linear")) == "linear-attention-heads");
-  CHECK(refusal(OpKind::LinearAttention, plain, heads(kHeads, "other")) == "linear-attention-rule");
+  CHECK(refusal(OpKind::LinearAttention, plain, heads(kHeads, "other")) == "attribute-choice");
   CHECK(refusal(OpKind::LinearAttention, {s.q, s.k, s.v, s.q}, heads(kHeads, "linear")) == "linear-attention-dims");
 }
 
@@ -138,11 +138,11 @@ TEST_CASE("caches refuse what does not fit") {
   CHECK(refusal(OpKind::TensorScatter, {cache, cache}, {{"axis", int64_t{0}}}) == "tensor-scatter-axis");
   CHECK(refusal(OpKind::TensorScatter, {cache, cache, at}, {}) == "tensor-scatter-dims");
   CHECK(refusal(OpKind::TensorScatter, {cache, cache, narrow}, {}) == "tensor-scatter-indices");
-  CHECK(refusal(OpKind::TensorScatter, {cache, cache}, {{"mode", std::string("far")}}) == "tensor-scatter-mode");
+  CHECK(refusal(OpKind::TensorScatter, {cache, cache}, {{"mode", std::string("far")}}) == "attribute-choice");
   const Tensor wave(DType::F32, {2, 3, 9}), filter(DType::F32, {3, 1, 4});
   CHECK(refusal(OpKind::CausalConvWithState, {wave, cache}, {}) == "causal-conv-dims");
   CHECK(refusal(OpKind::CausalConvWithState, {wave, filter}, {{"activation", std::string("relu")}}) ==
-        "causal-conv-activation");
+        "attribute-choice");
 }
 
 TEST_CASE("a convolution with one tap keeps no state") {

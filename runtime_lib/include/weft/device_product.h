@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "weft/grid.h"
+#include "weft/sum_type.h"
 
 // Arrays of a thread stay in registers only where every loop over them is unrolled: hence WEFT_UNROLL.
 
@@ -75,35 +76,42 @@ class ThreadSums {
   }
 
   /// The sums of the parts of a product of very many terms, which lose digits in one sum: so many terms are a part, and
-  /// so many parts are added before their sum is. A thread has no registers left for them: they lie in its memory.
+  /// the sums of so many parts are added up in a wider type. A thread has no registers left for them: they lie in its
+  /// memory.
   class Parts {
    public:
-    static constexpr int kTerms = 128, kMost = 256;
+    static constexpr int kTerms = 128, kMost = 64;
     WEFT_DEVICE void take(ThreadSums& of) {
       WEFT_UNROLL
       for (int e = 0; e < kSums; ++e) {
         parts_[e] = count_ ? parts_[e] + of.sums_[e] : of.sums_[e];
         of.sums_[e] = 0;
       }
-      if (++count_ < kMost) return;
-      for (int e = 0; e < kSums; ++e) all_[e] = has_all_ ? all_[e] + parts_[e] : parts_[e];
-      count_ = 0, has_all_ = true;
+      if (++count_ == kMost) widen();
     }
-    WEFT_DEVICE void add_to(ThreadSums& of) {
-      if (count_) {
-        WEFT_UNROLL
-        for (int e = 0; e < kSums; ++e) of.sums_[e] += parts_[e];
-      }
+    /// Gives the sums of all parts back.
+    WEFT_DEVICE void finish(ThreadSums& of) {
+      if (count_ == 0 && !has_all_) return;
+      take(of);
       if (has_all_) {
-        WEFT_UNROLL
-        for (int e = 0; e < kSums; ++e) of.sums_[e] += all_[e];
+        if (count_) widen();
+        WEFT_KEEP_LOOP
+        for (int e = 0; e < kSums; ++e) parts_[e] = Sum(all_[e]);
       }
+      WEFT_UNROLL
+      for (int e = 0; e < kSums; ++e) of.sums_[e] = parts_[e];
     }
 
    private:
+    WEFT_DEVICE void widen() {
+      WEFT_KEEP_LOOP
+      for (int e = 0; e < kSums; ++e) all_[e] = (has_all_ ? all_[e] : 0) + parts_[e];
+      count_ = 0, has_all_ = true;
+    }
     int count_ = 0;
     bool has_all_ = false;
-    volatile Sum parts_[kSums], all_[kSums];
+    volatile Sum parts_[kSums];
+    volatile SumOfSums<Sum> all_[kSums];
   };
 
   template <class F>
@@ -150,7 +158,7 @@ class ProductBlock {
       if (goes_on && (k + Tile::kK) % Sums::Parts::kTerms == 0) parts.take(sums_);
       __syncthreads();
     }
-    parts.add_to(sums_);
+    parts.finish(sums_);
   }
 
   /// Calls f(row of the tile, column of the tile, sum) for this thread's share.

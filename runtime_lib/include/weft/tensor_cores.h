@@ -106,7 +106,7 @@ class WarpSums {
   struct Parts {
     static constexpr int kTerms = 1 << 30;
     WEFT_DEVICE void take(WarpSums&) {}
-    WEFT_DEVICE void add_to(WarpSums&) {}
+    WEFT_DEVICE void finish(WarpSums&) {}
   };
 
   template <class F>

@@ -31,6 +31,8 @@ const char* memory_type(DType dtype) {
                                            "weft::float8e5m2fnuz",
                                            "weft::float8e8m0",
                                            "weft::float4e2m1",
+                                           "weft::float6e2m3",
+                                           "weft::float6e3m2",
                                            "weft::signed4",
                                            "weft::unsigned4",
                                            "weft::signed2",

@@ -36,8 +36,8 @@ const ElementType kElementTypes[] = {
     {24, "float8e8m0", DType::F8E8M0},
     {25, "uint2", DType::U2},
     {26, "int2", DType::I2},
-    {27, "float6e2m3", {}},
-    {28, "float6e3m2", {}},
+    {27, "float6e2m3", DType::F6E2M3},
+    {28, "float6e3m2", DType::F6E3M2},
 };
 
 const ElementType* find_element_type(int number) {

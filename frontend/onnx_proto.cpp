@@ -53,9 +53,15 @@ std::span<const std::byte> Converter::pack(const Field& field) {
   return model_.keep(std::move(bytes));
 }
 
-/// int32_data holds all the narrow types, the 16-bit floats as bit patterns.
+/// int32_data holds all the narrow types, the 16-bit floats as bit patterns: those of 2 and 4 bits packed, those of 6
+/// bits each on its own.
 std::span<const std::byte> Converter::int32_bytes(const onnx::TensorProto& from) {
   const std::optional<DType> dtype = dtype_of_element_type(from.data_type());
+  if (dtype && onnx_bits(*dtype) == 6) {
+    std::vector<std::byte> codes;
+    for (const int32_t code : from.int32_data()) codes.push_back(static_cast<std::byte>(code));
+    return model_.keep(packed_as_in_files(*dtype, std::move(codes)));
+  }
   switch (dtype ? dtype_bytes(*dtype) : 4) {
     case 1:
       return pack<uint8_t>(from.int32_data());
@@ -119,6 +125,8 @@ std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from,
     case DType::F8E5M2FNUZ:
     case DType::F8E8M0:
     case DType::F4E2M1:
+    case DType::F6E2M3:
+    case DType::F6E3M2:
     case DType::I4:
     case DType::U4:
     case DType::I2:

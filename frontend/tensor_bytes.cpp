@@ -25,26 +25,32 @@ std::optional<int64_t> checked_count(const Dims& dims) {
   return empty ? 0 : count;
 }
 
-/// A byte for each element of fewer than 8 bits, the first of which lies in the low bits of the first byte.
+/// A byte for each element of fewer than 8 bits. They lie one behind the other, the first in the low bits of the first
+/// byte; one of 6 bits may begin in one byte and end in the next.
 static std::vector<std::byte> unpacked(DType dtype, int64_t count, std::span<const std::byte> packed) {
-  const int bits = onnx_bits(dtype), each = 8 / bits;
+  const auto bits = static_cast<size_t>(onnx_bits(dtype));
+  const auto byte = [&](size_t at) { return std::to_integer<int>(packed[at]); };
   std::vector<std::byte> bytes(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    const int code =
-        std::to_integer<int>(packed[static_cast<size_t>(i / each)]) >> (i % each * bits) & ((1 << bits) - 1);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const size_t at = i * bits / 8, first = i * bits % 8;
+    const int held = first + bits > 8 ? byte(at) | byte(at + 1) << 8 : byte(at);
+    const int code = held >> first & ((1 << bits) - 1);
     const bool is_code = is_float(dtype);  // an integer's byte holds its value
-    bytes[static_cast<size_t>(i)] = static_cast<std::byte>(is_code ? code : static_cast<int>(wrap(dtype, code)));
+    bytes[i] = static_cast<std::byte>(is_code ? code : static_cast<int>(wrap(dtype, code)));
   }
   return bytes;
 }
 
 std::vector<std::byte> packed_as_in_files(DType dtype, std::vector<std::byte> bytes) {
-  const int bits = onnx_bits(dtype);
+  const auto bits = static_cast<size_t>(onnx_bits(dtype));
   if (bits >= 8) return bytes;
-  const size_t each = static_cast<size_t>(8 / bits);
-  std::vector<std::byte> packed((bytes.size() + each - 1) / each);
-  for (size_t i = 0; i < bytes.size(); ++i)
-    packed[i / each] |= (bytes[i] & std::byte((1 << bits) - 1)) << (i % each * static_cast<size_t>(bits));
+  std::vector<std::byte> packed((bytes.size() * bits + 7) / 8);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const size_t at = i * bits / 8, first = i * bits % 8;
+    const std::byte code = bytes[i] & std::byte((1 << bits) - 1);
+    packed[at] |= code << first;
+    if (first + bits > 8) packed[at + 1] |= code >> (8 - first);
+  }
   return packed;
 }
 

@@ -30,7 +30,7 @@ constexpr NpyType kNpyTypes[] = {
     {"<u2", DType::BF16},       {"<V2", DType::BF16},   {"|V2", DType::BF16},       {"|i1", DType::I4},
     {"|i1", DType::I2},         {"|u1", DType::U4},     {"|u1", DType::U2},         {"|u1", DType::F8E4M3FN},
     {"|u1", DType::F8E4M3FNUZ}, {"|u1", DType::F8E5M2}, {"|u1", DType::F8E5M2FNUZ}, {"|u1", DType::F8E8M0},
-    {"|u1", DType::F4E2M1}};
+    {"|u1", DType::F4E2M1},     {"|u1", DType::F6E2M3}, {"|u1", DType::F6E3M2}};
 /// Strings of at most N code points, of 4 bytes each, padded with zeros: "<U12".
 constexpr std::string_view kNpyStrings = "<U";
 

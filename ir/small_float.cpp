@@ -45,6 +45,10 @@ Format format_of(DType dtype) {
       return {5, 2, 16, 57344, Specials::MinusZero};
     case DType::F4E2M1:
       return {2, 1, 1, 6, Specials::None};
+    case DType::F6E2M3:
+      return {2, 3, 1, 7.5, Specials::None};
+    case DType::F6E3M2:
+      return {3, 2, 3, 28, Specials::None};
     default:
       WEFT_CHECK(false, "no small floating type with a sign");
   }

@@ -37,6 +37,8 @@ constexpr DTypeRow kDTypes[] = {
     {DType::F8E5M2FNUZ, "f8e5m2fnuz", 1, 8},
     {DType::F8E8M0, "f8e8m0", 1, 8},
     {DType::F4E2M1, "f4e2m1", 1, 4},
+    {DType::F6E2M3, "f6e2m3", 1, 6},
+    {DType::F6E3M2, "f6e3m2", 1, 6},
     {DType::I4, "i4", 1, 4},
     {DType::U4, "u4", 1, 4},
     {DType::I2, "i2", 1, 2},

@@ -36,6 +36,8 @@ enum class DType : uint8_t {
   F8E5M2FNUZ,
   F8E8M0,
   F4E2M1,
+  F6E2M3,
+  F6E3M2,
   I4,
   U4,
   I2,
@@ -48,13 +50,13 @@ std::optional<DType> parse_dtype(std::string_view name);
 int64_t dtype_bytes(DType dtype);
 /// The number of the last type: types are counted from 0.
 inline constexpr int kLastDType = static_cast<int>(DType::String);
-/// Bits of an element in ONNX files, where 4-bit and 2-bit elements lie packed, the first in the low bits.
+/// Bits of an element in ONNX files, where elements of fewer than 8 bits lie packed, the first in the low bits.
 int onnx_bits(DType dtype);
 /// The bytes of that many elements in ONNX files.
 int64_t onnx_bytes(DType dtype, int64_t count);
 bool is_float(DType dtype);
 /// A floating type of at most 8 bits.
-inline bool is_small_float(DType dtype) { return dtype >= DType::F8E4M3FN && dtype <= DType::F4E2M1; }
+inline bool is_small_float(DType dtype) { return dtype >= DType::F8E4M3FN && dtype <= DType::F6E3M2; }
 /// An integer type of fewer than 8 bits.
 inline bool is_small_int(DType dtype) { return dtype >= DType::I4 && dtype <= DType::U2; }
 bool is_signed_int(DType dtype);

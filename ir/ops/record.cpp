@@ -63,6 +63,10 @@ std::optional<DType> onnx_dtype(int64_t number) {
       return DType::U2;
     case 26:
       return DType::I2;
+    case 27:
+      return DType::F6E2M3;
+    case 28:
+      return DType::F6E3M2;
     default:
       return {};
   }

@@ -31,13 +31,14 @@ constexpr TypeRow kTypes[] = {
     {DType::U8, "|u1"},         {DType::U16, "<u2"},      {DType::U32, "<u4"},        {DType::U64, "<u8"},
     {DType::Bool, "|b1"},       {DType::I4, "|i1"},       {DType::I2, "|i1"},         {DType::U4, "|u1"},
     {DType::U2, "|u1"},         {DType::F8E4M3FN, "|u1"}, {DType::F8E4M3FNUZ, "|u1"}, {DType::F8E5M2, "|u1"},
-    {DType::F8E5M2FNUZ, "|u1"}, {DType::F8E8M0, "|u1"},   {DType::F4E2M1, "|u1"}};
+    {DType::F8E5M2FNUZ, "|u1"}, {DType::F8E8M0, "|u1"},   {DType::F4E2M1, "|u1"},     {DType::F6E2M3, "|u1"},
+    {DType::F6E3M2, "|u1"}};
 
 bool is_float(DType dtype) { return dtype <= DType::BF16; }
 /// A type that travels as its bit pattern, or as a wider integer.
 bool has_no_name(DType dtype) { return dtype == DType::BF16 || (dtype > DType::Bool && dtype <= DType::U2); }
 /// A float of at most 8 bits: any pattern is one.
-bool is_pattern(DType dtype) { return dtype >= DType::F8E4M3FN && dtype <= DType::F4E2M1; }
+bool is_pattern(DType dtype) { return dtype >= DType::F8E4M3FN && dtype <= DType::F6E3M2; }
 
 /// Byte order marks that mean the same on a little endian machine: "<f4" and "=f4", "|i1" and "<i1".
 bool is_same_type(const std::string& a, const std::string& b) {

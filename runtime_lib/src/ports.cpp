@@ -180,6 +180,10 @@ void take_random(const PortView& view, const std::vector<int64_t>& shape, uint64
       return fill_random<float8e8m0>(view, shape, random, buffer);
     case DType::F4E2M1:
       return fill_random<float4e2m1>(view, shape, random, buffer);
+    case DType::F6E2M3:
+      return fill_random<float6e2m3>(view, shape, random, buffer);
+    case DType::F6E3M2:
+      return fill_random<float6e3m2>(view, shape, random, buffer);
     case DType::I4:
       return fill_random<signed4>(view, shape, random, buffer);
     case DType::U4:

@@ -32,6 +32,7 @@ OF_INTEGERS = [Row("mod", "Mod", "x y"), Row("fmod", "Mod", "x y", {"fmod": 1}),
 OF_ALL = [Row("compress", "Compress", "x some", {"axis": 0}), Row("one_hot", "OneHot", "at depth w"),
           Row("reverse", "ReverseSequence", "x lengths", {"batch_axis": 0, "time_axis": 1}), Row("unique", "Unique", "x", {"axis": 0})]
 MIXED = [Row("mask", "Attention", "float_q float_k float_v m", HEADS), Row("values", "Attention", "float_q float_k v", HEADS)]
+SIXES = ["float6e2m3", "float6e3m2"]
 RANGES = ["float", "double", "int16", "int32", "int64", "float16", "bfloat16"]
 CONSTANTS = {"last": np.array([1]), "rest": np.array([1, 2]), "one": np.array(1), "depth": np.array(3), "at": np.array([0, 2, 1]),
              "lengths": np.array([2, 4, 1]), "some": np.array([True, False, True]),
@@ -71,6 +72,25 @@ def wide(type_):
     return "float" if type_ in FLOATS else "int64"
 
 
+SIX_BIT_RESULTS = ["cast", "quantized", "packed", "each"]
+
+
+def six_bit_nodes(type_):
+    """There and back by Cast, and by QuantizeLinear; constants whose elements lie packed, and each on its own."""
+    return [helper.make_node("Cast", ["float_x"], [f"{type_}_x"], to=code(type_)),
+            helper.make_node("Cast", [f"{type_}_x"], [f"cast_{type_}"], to=TYPES.FLOAT),
+            helper.make_node("QuantizeLinear", ["float_x", "scale"], [f"{type_}_q"], output_dtype=code(type_)),
+            helper.make_node("DequantizeLinear", [f"{type_}_q", "scale"], [f"quantized_{type_}"]),
+            *[helper.make_node("Cast", [f"{type_}_{name}"], [f"{name}_{type_}"], to=TYPES.FLOAT) for name in ("packed", "each")]]
+
+
+def six_bit_weights(type_):
+    dtype = helper.tensor_dtype_to_np_dtype(code(type_))
+    numbers = np.array([0.5, -3, 7.5, 1.25, -0.125], np.float32).astype(dtype)
+    packed = onnx.numpy_helper.from_array(numbers, f"{type_}_packed")
+    return [packed, helper.make_tensor(f"{type_}_each", code(type_), [5], numbers)]
+
+
 def model_of(rows_):
     """The model and its inputs."""
     infos, given, nodes, outputs = [], {}, [], []
@@ -87,13 +107,18 @@ def model_of(rows_):
         nodes += [helper.make_node(row.op, operands, results, name=row.name, **row.attrs),
                   helper.make_node("Cast", results[:1], [row.name], to=code(shown))]
         outputs.append(helper.make_tensor_value_info(row.name, code(shown), None))
-    weights = [onnx.numpy_helper.from_array(value, name) for name, value in CONSTANTS.items()]
+    weights = [helper.make_tensor("scale", TYPES.FLOAT, [], [0.25])]
+    weights += [onnx.numpy_helper.from_array(value, name) for name, value in CONSTANTS.items()]
     for type_ in RANGES:
         bounds = [f"{type_}_from", f"{type_}_to", f"{type_}_by"]
         weights += [helper.make_tensor(name, code(type_), [], [value]) for name, value in zip(bounds, (3, 300, 7))]
         nodes += [helper.make_node("Range", bounds, [f"range_{type_}_0"], stash_type=11), helper.make_node(
             "Cast", [f"range_{type_}_0"], [f"range_{type_}"], to=code(wide(type_)))]
         outputs.append(helper.make_tensor_value_info(f"range_{type_}", code(wide(type_)), None))
+    for type_ in SIXES:
+        nodes += six_bit_nodes(type_)
+        weights += six_bit_weights(type_)
+        outputs += [helper.make_tensor_value_info(f"{name}_{type_}", TYPES.FLOAT, None) for name in SIX_BIT_RESULTS]
     graph = helper.make_graph(nodes, "types", infos, outputs, weights)
     return helper.make_model(graph, ir_version=13, opset_imports=[helper.make_opsetid("", 28)]), given
 
@@ -122,6 +147,7 @@ def main():
     if not harness.check("runs", status == 0, f"exit {status}: {err[-600:]}"):
         return
     types = {row.name: type_ for row, type_ in made} | {f"range_{type_}": type_ for type_ in RANGES}
+    types |= {f"{name}_{type_}": "float" for name in SIX_BIT_RESULTS for type_ in SIXES}
     reference = ReferenceEvaluator(model)
     for name, wanted in zip(reference.output_names, reference.run(None, inputs)):
         allowed = FLOATS["float"] if name.startswith("mask") else FLOATS.get(types[name], 0)

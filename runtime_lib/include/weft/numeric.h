@@ -100,6 +100,8 @@ enum class DType : uint8_t {
   F8E5M2FNUZ,
   F8E8M0,
   F4E2M1,
+  F6E2M3,
+  F6E3M2,
   I4,
   U4,
   I2,
@@ -186,6 +188,14 @@ constexpr DType dtype_of<float4e2m1>() {
   return DType::F4E2M1;
 }
 template <>
+constexpr DType dtype_of<float6e2m3>() {
+  return DType::F6E2M3;
+}
+template <>
+constexpr DType dtype_of<float6e3m2>() {
+  return DType::F6E3M2;
+}
+template <>
 constexpr DType dtype_of<signed4>() {
   return DType::I4;
 }
@@ -207,14 +217,15 @@ constexpr DType dtype_of<String>() {
 }
 
 constexpr int64_t element_bytes(DType dtype) {
-  constexpr int64_t kBytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, sizeof(String)};
+  constexpr int64_t kBytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1,
+                                1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, sizeof(String)};
   return kBytes[int(dtype)];
 }
 constexpr const char* dtype_name(DType dtype) {
-  constexpr const char* kNames[] = {"f32",    "f64",      "f16",        "bf16",   "i8",         "i16",
-                                    "i32",    "i64",      "u8",         "u16",    "u32",        "u64",
-                                    "bool",   "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0",
-                                    "f4e2m1", "i4",       "u4",         "i2",     "u2",         "string"};
+  constexpr const char* kNames[] = {"f32",        "f64",    "f16",        "bf16",   "i8",     "i16",    "i32",
+                                    "i64",        "u8",     "u16",        "u32",    "u64",    "bool",   "f8e4m3fn",
+                                    "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "f6e2m3", "f6e3m2",
+                                    "i4",         "u4",     "i2",         "u2",     "string"};
   return kNames[int(dtype)];
 }
 

@@ -80,6 +80,8 @@ using float8e4m3fnuz = small_float<4, 3, 8, Specials::MinusZero>;
 using float8e5m2 = small_float<5, 2, 15, Specials::Infinities>;
 using float8e5m2fnuz = small_float<5, 2, 16, Specials::MinusZero>;
 using float4e2m1 = small_float<2, 1, 1, Specials::None>;
+using float6e2m3 = small_float<2, 3, 1, Specials::None>;
+using float6e3m2 = small_float<3, 2, 3, Specials::None>;
 
 /// A power of two, from 2^-127 to 2^127; 255 is NaN.
 struct float8e8m0 {

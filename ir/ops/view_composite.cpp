@@ -198,6 +198,9 @@ static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   if (!has_lengths && !is_known(op, 1, "split", "list of parts")) return false;
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis) return false;
+  const auto outputs = static_cast<int64_t>(op.op().outputs.size());
+  if (const int64_t count = op.op().integer_or("num_outputs", outputs); count != outputs)
+    return op.fail("split-num-outputs", "'num_outputs' is {}, but the node has {} outputs", count, outputs);
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
   Extent& extent = type.shape[static_cast<size_t>(*axis)];
   if (is_split_at_run_time(op)) {

@@ -30,6 +30,9 @@ Term linear_scores(Builder& build, const OpView& op, int64_t targets) {
 bool infer_linear_regressor(const OpView& op, std::vector<TensorType>& results) {
   const int64_t targets = int_of(op.op(), "targets");
   if (!has_rows(op) || !fits_targets(op, targets)) return false;
+  const std::string& transform = text_of(op.op(), "post_transform");
+  if (targets == 1 && transform != "NONE" && transform != "PROBIT")
+    return op.fail("linear-post-transform-unsupported", "a post transform of a single target is not supported");
   results = {{DType::F32, {rows_shape(op)[0], {targets, {}}}, {}}};
   return true;
 }

@@ -8,11 +8,7 @@ namespace {
 
 /// BitShift has a direction, which the scalar texts know as an integer.
 bool import_bit_shift(Graph& graph, OpId id, int, const OpView& view) {
-  const std::string direction = view.op().has("direction") ? view.op().text("direction") : "";
-  if (direction != "LEFT" && direction != "RIGHT")
-    return view.fail("bit-shift-direction", "'direction' is '{}', expected LEFT or RIGHT", printable(direction));
-  graph.edit(id).set("left", int64_t{direction == "LEFT"});
-  graph.edit(id).remove("direction");
+  graph.edit(id).set("left", int64_t{text_of(view.op(), "direction") == "LEFT"});
   return true;
 }
 
@@ -47,19 +43,19 @@ bool import_bit_cast(Graph& graph, OpId id, int, const OpView& view) { return im
 
 }  // namespace
 
-const OpDef kBitShift{
-    .kind = OpKind::BitShift,
-    .name = "BitShift",
-    .onnx = {"BitShift", 11},
-    .attrs = {{"direction", AttrType::Text}, {.name = "left", .type = AttrType::Int, .otherwise = 0, .is_own = true}},
-    .inputs = {2, 2},
-    .category = Category::Pointwise,
-    .import = import_bit_shift,
-    .infer = infer_bits,
-    .scalar = "$left ? weft::shift_left<$T>($0, $1) : weft::shift_right<$T>($0, $1)",
-    .int_value = [](const int64_t* x, const Op& op,
-                    DType dtype) { return shifted(x[0], x[1], int_of(op, "left"), dtype); },
-    .eval = eval_pointwise};
+const OpDef kBitShift{.kind = OpKind::BitShift,
+                      .name = "BitShift",
+                      .onnx = {"BitShift", 11},
+                      .attrs = {choice("direction", {}, "LEFT RIGHT"),
+                                {.name = "left", .type = AttrType::Int, .otherwise = 0, .is_own = true}},
+                      .inputs = {2, 2},
+                      .category = Category::Pointwise,
+                      .import = import_bit_shift,
+                      .infer = infer_bits,
+                      .scalar = "$left ? weft::shift_left<$T>($0, $1) : weft::shift_right<$T>($0, $1)",
+                      .int_value = [](const int64_t* x, const Op& op,
+                                      DType dtype) { return shifted(x[0], x[1], int_of(op, "left"), dtype); },
+                      .eval = eval_pointwise};
 
 const OpDef kBitCast{.kind = OpKind::BitCast,
                      .name = "BitCast",

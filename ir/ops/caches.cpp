@@ -22,9 +22,6 @@ OperandShapes shapes_of_update(const OpView& op) {
 bool infer_tensor_scatter(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis) return false;
-  const std::string& mode = text_of(op.op(), "mode");
-  if (mode != "linear" && mode != "circular")
-    return op.fail("tensor-scatter-mode", "'mode' is '{}', expected linear or circular", printable(mode));
   if (*axis == 0) return op.fail("tensor-scatter-axis", "'axis' is 0, the dimension of the batch");
   if (!same_dtypes(op, 0, 2) || !have_shapes(op, shapes_of_update(op), "tensor-scatter-dims")) return false;
   const Extent room = op.type(0).shape[static_cast<size_t>(*axis)],
@@ -74,10 +71,6 @@ OperandShapes shapes_of_conv(const OpView& op) {
 
 bool infer_causal_conv(const OpView& op, std::vector<TensorType>& results) {
   if (!is_real_operand(op, kInput) || !same_dtypes(op)) return false;
-  const std::string& activation = text_of(op.op(), "activation");
-  if (activation != "none" && activation != "silu" && activation != "swish")
-    return op.fail("causal-conv-activation", "'activation' is '{}', expected none, silu or swish",
-                   printable(activation));
   if (!has_ndim(op, kInput, 3, 3) || !has_ndim(op, kWeight, 3, 3)) return false;
   if (!is_fixed_dim(op, kInput, 1) || !is_fixed(op, kWeight)) return false;
   const Shape x = op.type(kInput).shape;
@@ -121,7 +114,7 @@ std::vector<ValueId> decompose_causal_conv(Builder& build, const OpView& op) {
 const OpDef kTensorScatter{.kind = OpKind::TensorScatter,
                            .name = "TensorScatter",
                            .onnx = {"TensorScatter", 24},
-                           .attrs = {{"axis", AttrType::Int, -2}, {"mode", AttrType::Text, "linear"}},
+                           .attrs = {{"axis", AttrType::Int, -2}, choice("mode", "linear", "linear circular")},
                            .inputs = {2, 3},
                            .infer = infer_tensor_scatter,
                            .canonicalize = canonical_axis,
@@ -131,7 +124,7 @@ const OpDef kTensorScatter{.kind = OpKind::TensorScatter,
 const OpDef kCausalConvWithState{.kind = OpKind::CausalConvWithState,
                                  .name = "CausalConvWithState",
                                  .onnx = {"CausalConvWithState", 27},
-                                 .attrs = {{"activation", AttrType::Text, "none"}},
+                                 .attrs = {choice("activation", "none", "none silu swish")},
                                  .inputs = {2, 4},
                                  .outputs = {1, 2},
                                  .infer = infer_causal_conv,

@@ -82,10 +82,6 @@ OperandShapes shapes_of(const OpView& op, const Sizes& s) {
 }
 
 bool infer_linear_attention(const OpView& op, std::vector<TensorType>& results) {
-  const std::string& rule = text_of(op.op(), "update_rule");
-  if (rule != "linear" && rule != "gated" && rule != "delta" && rule != "gated_delta")
-    return op.fail("linear-attention-rule", "'update_rule' is '{}', expected linear, gated, delta or gated_delta",
-                   printable(rule));
   for (int i = 0; i < op.inputs(); ++i)
     if (op.has(i) && !is_real_operand(op, i)) return false;
   for (int i : {kQuery, kKey, kValue})
@@ -345,7 +341,7 @@ const OpDef kLinearAttention{
               {"kv_num_heads", AttrType::Int, {}, true},
               {"q_num_heads", AttrType::Int, {}, true},
               {"scale", AttrType::Real, 0.0},
-              {"update_rule", AttrType::Text, "gated_delta"}},
+              choice("update_rule", "gated_delta", "linear gated delta gated_delta")},
     .inputs = {3, 6},
     .outputs = {1, 2},
     .infer = infer_linear_attention,

@@ -3,6 +3,8 @@
 // one kernel of the parts.
 //
 //   Softmax(x)  ->  m = ReduceMax(x);  e = Exp(x - m);  e / ReduceSum(e)
+#include <algorithm>
+
 #include "ir/ops/gradient.h"
 
 namespace weftc {
@@ -69,9 +71,21 @@ static std::vector<ValueId> decompose_hardmax(Builder& build, const OpView& op) 
   return {flat ? build.reshape_to(result, op.type(0).shape) : result};
 }
 
-/// A row of -infinity alone, which is NaN, stays so.
+/// Whether some reader puts another number where a row is of -infinity alone and its result NaN: Attention does.
+static bool is_replaced(const Graph& graph, ValueId value) {
+  return std::ranges::any_of(graph.value(value).uses, [&](const Use& use) {
+    const Op& reader = graph.op(use.op);
+    if (reader.kind == OpKind::Cast) return is_replaced(graph, reader.outputs[0]);
+    return reader.kind == OpKind::Where || reader.kind == OpKind::IsNaN;
+  });
+}
+
+/// A row of -infinity alone, which is NaN, stays so, but for readers that replace it: they have no derivative there.
 static Derivatives gradient_of_softmax(const BackwardStep& s) {
-  const Term y = s.out(), sum = (s.g * y).reduce(OpKind::ReduceSum, softmax_axes(s.view), true);
+  const Term result = s.out();
+  const Term y =
+      is_replaced(s.build.graph(), s.op.outputs[0]) ? result.apply(OpKind::IsNaN).choose(s.zero(), result) : result;
+  const Term sum = (s.g * y).reduce(OpKind::ReduceSum, softmax_axes(s.view), true);
   return {y * (s.g - sum)};
 }
 

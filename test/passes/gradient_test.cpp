@@ -79,6 +79,10 @@ TEST_CASE("gradients are the limits of differences") {
            "a = Sin(x) b = Cos(x) c = Mul(a, b) d = Sigmoid(c) e = Neg(d) z = Erf(e)",
            "a = Relu(x) t = Transpose(w) b = Relu(t) c = Abs(t) d = Mul(a, b) z = Add(c, d)",
            "s = Softmax<axis = 1>(x) z = MatMul(s, w)",
+           "r = Relu(column) l = Log(r) a = Add(x, l) s = Softmax<axis = 1>(a) n = IsNaN(s) o = Sub(two, two) "
+           "c = Where(n, o, s) z = MatMul(c, w)",
+           "r = Relu(column) l = Log(r) a = Add(x, l) s = Softmax<axis = 1>(a) n = IsInf(l) o = Sub(two, two) "
+           "c = Where(n, o, s) z = MatMul(c, w)",
            "a = ReduceMean<keepdims = 0>(x, one) b = ReduceMax<keepdims = 1>(w, one) c = ReduceMin<keepdims = 0>(w, "
            "one) "
            "d = Mul(b, c) e = ReduceSum<keepdims = 0>(d) z = Mul(a, e)",

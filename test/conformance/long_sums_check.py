@@ -23,7 +23,8 @@ ROUNDING = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
 # Functions after a sum add this to its error, in roundings: an exponential and a quotient.
 FUNCTIONS = {"softmax": 4, "cross_entropy": 4}
 # A product adds up to 96 terms in turn, which shows beside a tree where there are no more; it does not grow with more.
-OF_KIND = {name: 6 for name in ("product", "channels", "filters", "depthwise", "few_groups", "grouped", "winograd")}
+OF_KIND = dict.fromkeys(("product", "channels", "filters", "depthwise", "few_groups", "grouped", "winograd", "blocks",
+                         "blocks_of_rows"), 8)
 
 
 @dataclasses.dataclass

@@ -1,6 +1,7 @@
 // Gives every kernel its strategy, the one that the schedule names or the best that is legal, and the weights that it
 // reads the packing that the strategy wants.
 #include "passes/cost/cost_model.h"
+#include "passes/plan/image_agreement.h"
 #include "passes/plan/kernel_pins.h"
 #include "passes/strategy/strategy_rules.h"
 
@@ -31,7 +32,13 @@ class KernelChooser {
     name_kernels_for_pins(planning_);
     const std::vector<const KernelPin*> pins =
         pins_of_kernels(planning_, [&](const KernelPin& pin, size_t k) { return is_legal(pin, k); });
-    for (size_t k = 0; k < plan_.kernels.size(); ++k) choose(k, pins[k]);
+    std::vector<StrategyChoice> choices;
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) choices.push_back(choose(k, pins[k]));
+    agree_on_images(planning_, choices);
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) {
+      set_strategy(plan_.kernels[k], std::move(choices[k].strategy));
+      warn_of_plain_loops(planning_, plan_.kernels[k]);
+    }
   }
 
  private:
@@ -68,7 +75,7 @@ class KernelChooser {
     return choose_strategy(context);
   }
 
-  void choose(size_t k, const KernelPin* pin) {
+  StrategyChoice choose(size_t k, const KernelPin* pin) {
     Kernel& kernel = plan_.kernels[k];
     const KernelBody body = body_of(kernel);
     const auto strategy = [&](KernelUse use) {
@@ -79,8 +86,11 @@ class KernelChooser {
       planning_.diags.error("kernel-threads", pin->strategy_loc, "'threads' of kernel '{}' is for --target host",
                             kernel.name);
     if (is_called(k)) kernel.in_chunks = strategy(KernelUse::InChunks);
-    set_strategy(kernel, is_launched(k) ? strategy(KernelUse::Launched) : *kernel.in_chunks);
-    warn_of_plain_loops(planning_, kernel);
+    if (!is_launched(k)) return {*kernel.in_chunks};
+    StrategyChoice choice{strategy(KernelUse::Launched)};
+    const bool is_free = !pin && contraction_of(kernel.body) && !plan_.target.has_grid();
+    if (is_free) choice.forms = convolution_forms(context(body, KernelUse::Launched));
+    return choice;
   }
 
   PlanDraft& planning_;

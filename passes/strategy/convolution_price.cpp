@@ -2,6 +2,7 @@
 // fitted by least squares to the times of the runtime's functions on a Sapphire Rapids core, for AVX2 and for AVX-512.
 #include "passes/strategy/convolution_price.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace weftc {
@@ -10,15 +11,20 @@ namespace {
 
 /// Nanoseconds of 16 products of a vector of outputs, by what computes them; half as many lanes take twice as long.
 struct ProductPrices {
-  double direct, unfolded, tiled, large;
+  double direct, unfolded, rows, short_rows, point, winograd, tiled, large;
+  double put;  // not of products: of one sum that lies between those of other filters
 };
-constexpr ProductPrices kOfAvx512{0.234, 0.19, 0.224, 0.35};
-constexpr ProductPrices kOfAvx2{0.27, 0.33, 0.36, 0.59};
+constexpr ProductPrices kOfAvx512{0.228, 0.203, 0.208, 0.203, 0.193, 0.18, 0.18, 0.35, 0.2};
+constexpr ProductPrices kOfAvx2{0.29, 0.36, 0.305, 0.363, 0.345, 0.42, 0.33, 0.59, 0.3};
 
 ProductPrices product_prices(const Target& target) {
   if (target.vector_floats >= 16) return kOfAvx512;
+  ProductPrices prices = kOfAvx2;
   const double factor = 8. / target.vector_floats * (target.has_fma ? 1 : 2);
-  return {kOfAvx2.direct * factor, kOfAvx2.unfolded * factor, kOfAvx2.tiled * factor, kOfAvx2.large * factor};
+  for (double* price : {&prices.direct, &prices.unfolded, &prices.rows, &prices.short_rows, &prices.point,
+                        &prices.winograd, &prices.tiled, &prices.large})
+    *price *= factor;
+  return prices;
 }
 
 double panels_of(double count) { return std::ceil(count / 16); }
@@ -28,6 +34,7 @@ class Price {
  public:
   Price(const WindowGeometry& g, const Target& target)
       : prices_(product_prices(target)),
+        lanes_(target.vector_floats),
         images_(static_cast<double>(g.batch.high())),
         groups_(static_cast<double>(g.groups)),
         filters_(static_cast<double>(g.filters)),
@@ -40,20 +47,31 @@ class Price {
         geometry_(g) {}
 
   std::optional<double> operator()(const DirectConvolution& s) const {
-    if (s.is_product || s.together > 1) return {};
-    const double tiles = images_ * outputs_ * groups_ * panels_of(filters_);
-    const double copied = s.copies_image ? kTransposed * images_ * groups_ * inputs_ : 0;
-    return tiles * (7.5 + prices_.direct * depth_ + 0.3 * row_taps_) + 0.6 * groups_ * panels_of(filters_) * depth_ +
-           copied;
+    if (s.together > 1) return {};
+    const double copied = s.copies_image ? copied_image() : 0, outputs = images_ * outputs_;
+    if (s.is_short) return copied + outputs * std::ceil(filters_ / lanes_) * (1.45 + short_products());
+    const double panels = groups_ * panels_of(filters_), tiles = outputs * panels;
+    if (s.is_product) return copied + tiles * (2.5 + prices_.rows * depth_);
+    const double products = std::max(prices_.direct * tiles * depth_, far(panels * depth_, 4));
+    return copied + tiles * (7 + 0.6 * row_taps_) + products + 0.43 * panels * depth_;
+  }
+
+  std::optional<double> operator()(const WinogradConvolution& s) const {
+    const double tile = static_cast<double>(s.tile), points = (tile + 2) * (tile + 2), channels = depth_ / 9;
+    const auto tiles_along = [&](size_t d) { return std::ceil(static_cast<double>(geometry_.out[d].high()) / tile); };
+    const double tiles = images_ * tiles_along(0) * tiles_along(1);
+    const double read = points * channels * panels_of(filters_);
+    return (s.copies_image ? copied_image() : 0) + 300 + std::max(prices_.winograd * tiles * read, far(read, 4)) +
+           tiles * (0.24 * points * channels + 0.21 * tile * tile * filters_);
   }
 
   std::optional<double> operator()(const ChannelConvolution& s) const {
     const double vectors = images_ * panels_of(groups_), read = vectors * inputs_;
     const double filters = s.copies_filters ? kTransposed * groups_ * depth_ : 0;
-    const double copied = filters + (s.copies_image ? kTransposed * images_ * groups_ * inputs_ : 0);
+    const double copied = filters + (s.copies_image ? copied_image() : 0);
     switch (channel_path(channels_as_taps(geometry_))) {
       case ChannelPath::TapRow:
-        return vectors * outputs_ * (6 + prices_.tiled * depth_) + 0.85 * read + copied;
+        return vectors * outputs_ * (2 + prices_.tiled * depth_) + 0.8 * read + copied;
       case ChannelPath::LargeWindows:
         return vectors * outputs_ * (7.8 + prices_.large * depth_) + 5 * read + copied;
       case ChannelPath::AnyWindow:
@@ -63,16 +81,22 @@ class Price {
   }
 
   std::optional<double> operator()(const PlaneConvolution&) const {
-    const double width = outputs_ / rows_, a_tap = is_strided_ ? 0.26 : 0.08;
-    return images_ * groups_ * filters_ * rows_ * (25 + depth_ * (3.6 + a_tap * width));
+    const double width = outputs_ / rows_, a_tap = is_strided_ ? 0.27 : 0.08;
+    return images_ * groups_ * filters_ * rows_ * (24.5 + depth_ * (4 + a_tap * width));
+  }
+
+  std::optional<double> operator()(const PointConvolution&) const {
+    constexpr double kManyPlanes = 128, kLarge = 524288;  // pages of many planes, which do not stay near
+    const double panels = panels_of(outputs_);
+    const double packed = depth_ >= kManyPlanes && inputs_ > kLarge ? 8 : 2.1;
+    return images_ * groups_ *
+           (130 + packed * panels * depth_ + prices_.point * panels * depth_ * filters_ + put_results());
   }
 
   std::optional<double> operator()(const UnfoldedConvolution&) const {
-    const double an_element = is_strided_ ? 0.57 : 0.37;
-    const double far = filters_ >= 64 && outputs_ >= 1024 ? 0.1 : 0;  // rows of results lie pages apart
-    return images_ * groups_ *
-           (50 + depth_ * (6 * rows_ + an_element * outputs_) +
-            prices_.unfolded * panels_of(outputs_) * depth_ * filters_ + (0.3 + far) * filters_ * outputs_);
+    const double products = prices_.unfolded * panels_of(outputs_) * depth_ * filters_;
+    const double read = depth_ * (filters_ + 16) / 16;
+    return images_ * groups_ * (140 + windows_as_panels() + std::max(products, far(read, 8)) + put_results());
   }
 
   template <class Other>
@@ -83,7 +107,35 @@ class Price {
  private:
   static constexpr double kTransposed = 0.5;  // of an element that is brought to another place
 
+  double copied_image() const { return kTransposed * images_ * groups_ * inputs_; }
+
+  /// The least time of `lines` of 16 filter elements that the second cache does not hold.
+  static double far(double lines, double a_line) {
+    constexpr double kHeldLines = 24576;
+    return lines > kHeldLines ? a_line * lines : 0;
+  }
+
+  double short_products() const { return prices_.short_rows * lanes_ / 16 * depth_; }
+
+  /// What unfolds one group of an image. 16 neighbouring outputs of one row are moved at once, if windows move by one
+  /// element; others one by one.
+  double windows_as_panels() const {
+    const double panels = panels_of(outputs_), width = outputs_ / rows_;
+    const bool is_even = std::fmod(width, 16) == 0;
+    const double runs = is_even ? panels : panels + rows_;
+    const double whole = is_strided_ ? 0 : is_even ? panels : width >= 16 ? std::max(0., panels - rows_) : 0;
+    return 4.4 * depth_ / static_cast<double>(geometry_.window.back()) * runs +
+           depth_ * (4.4 * whole + 0.82 * std::max(0., outputs_ - 16 * whole));
+  }
+
+  /// The results of one group whose filters are rows: those of many filters lie pages apart.
+  double put_results() const {
+    const double apart = filters_ >= 64 && outputs_ >= 1024 ? 0.1 : 0;
+    return (prices_.put + apart) * filters_ * outputs_;
+  }
+
   ProductPrices prices_;
+  double lanes_;
   double images_, groups_, filters_, depth_, row_taps_;
   double inputs_, outputs_, rows_;  // of a group of an image: elements, elements of a filter's result, their rows
   bool is_strided_;
@@ -96,8 +148,8 @@ std::optional<double> convolution_seconds(const Strategy& strategy, const Kernel
   const ValueId root = target.has_grid() ? ValueId{} : contraction_of(body.body);
   if (!root || body.body.producer_op(root).kind != OpKind::Conv || body.body.type(root).dtype != DType::F32) return {};
   const std::optional<WindowGeometry> geometry = window_geometry(body, root);
-  if (!geometry || geometry->plain) return {};
-  const std::optional<double> nanoseconds = std::visit(Price(*geometry, target), strategy);
+  const std::optional<double> nanoseconds =
+      geometry ? std::visit(Price(*geometry, target), strategy) : std::optional<double>();
   return nanoseconds ? std::optional(*nanoseconds * 1e-9) : std::nullopt;
 }
 

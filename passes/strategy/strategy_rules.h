@@ -43,8 +43,18 @@ std::span<const StrategyRule> product_rules();      // product_rules.cpp
 std::span<const StrategyRule> convolution_rules();  // convolution_rules.cpp
 std::span<const StrategyRule> loop_rules();         // loop_rules.cpp
 
-/// The legal strategy of a convolution on the host that takes the least predicted time; the given one, where it has no
-/// price (convolution_price.h).
+/// A strategy with the seconds that are predicted for it where its image lies as it wants.
+struct PricedStrategy {
+  Strategy strategy;
+  double seconds;
+};
+/// Of the strategies of a convolution on the host that have prices (convolution_price.h) the cheapest that reads images
+/// with channels innermost, and the cheapest that reads planes.
+struct ConvolutionForms {
+  std::optional<PricedStrategy> innermost, planes;
+};
+ConvolutionForms convolution_forms(const StrategyContext& context);
+/// The cheaper of the two; the given strategy, where it has no price.
 Strategy cheapest_convolution(const StrategyContext& context, Strategy strategy);
 
 Verdict library_product(const StrategyContext& context);

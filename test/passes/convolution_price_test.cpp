@@ -59,3 +59,49 @@ TEST_CASE("convolution prices: predictions tell slow strategies from fast ones")
   CHECK(planes < 1e-3);
   CHECK(direct > 2e-6);
 }
+
+TEST_CASE("convolution prices: windows of one element with few filters are products of planes") {
+  // Sigmoid and the pool take images as they come.
+  const auto lone = [](const std::string& filters, const std::string& size) {
+    return chosen("m (float[1,64," + size + "] x) => (float[1," + filters + ",1,1] y) <float[" + filters +
+                  ",64,1,1] w = random(1, 0.1)>\n{ s = Sigmoid(x) c = Conv(s, w) r = Relu(c) y = GlobalAveragePool(r) }");
+  };
+  CHECK(lone("3", "56,56") == "point-convolution");
+  CHECK(lone("64", "14,14") == "direct-convolution as a product, short");
+}
+
+TEST_CASE("convolution prices: a convolution between others reads images as they leave them") {
+  const std::string weights = R"(<float[64,64,3,3] w = random(1, 0.1), float[3,64,1,1] v = random(2, 0.1),
+float[64,3,3,3] u = random(3, 0.1)>)";
+  const Planned planned = plan_of(kHead + "m (float[1,64,56,56] x) => (float[1,64,1,1] y)\n" + weights + R"(
+{ s = Sigmoid(x) [a] a = Conv<pads = [1, 1, 1, 1]>(s, w) [b] b = Conv(a, v) [c] c = Conv<pads = [1, 1, 1, 1]>(b, u)
+  y = GlobalAveragePool(c) }))");
+  std::vector<std::string> strategies;
+  for (const Kernel& kernel : planned.plan.kernels)
+    for (OpId id = kernel.body.first(); id; id = kernel.body.next(id))
+      if (kernel.body.op(id).kind == OpKind::Conv) strategies.push_back(strategy_text(kernel.strategy));
+  REQUIRE(strategies.size() == 3);
+  CHECK(strategies[0].starts_with("winograd-convolution"));
+  CHECK(strategies[1].starts_with("direct-convolution"));
+  CHECK(strategies[2] == "direct-convolution");
+}
+
+TEST_CASE("convolution prices: filters that a near cache holds make larger tiles of outputs pay") {
+  const auto tile = [](const std::string& channels) {
+    return chosen("m (float[1," + channels + ",14,14] x) => (float[1," + channels + ",14,14] y) <float[" + channels +
+                  "," + channels + ",3,3] w = random(1, 0.1)>\n{ y = Conv<pads = [1, 1, 1, 1]>(x, w) }");
+  };
+  CHECK(tile("64").starts_with("winograd-convolution F(4x4"));
+  CHECK(tile("256").starts_with("winograd-convolution F(2x2"));
+}
+
+TEST_CASE("convolution prices: minimal filtering and products of planes have prices") {
+  const std::string model = R"(m (float[1,64,28,28] x) => (float[1,64,28,28] y) <float[64,64,3,3] w = random(1, 0.1)>
+{ y = Conv<pads = [1, 1, 1, 1]>(x, w) })";
+  WinogradConvolution filtering;
+  filtering.copies_image = false, filtering.tile = 4;
+  DirectConvolution direct;
+  direct.copies_image = false;
+  CHECK(seconds_by(model, filtering) > 0);
+  CHECK(seconds_by(model, filtering) < 0.6 * seconds_by(model, direct));
+}

@@ -40,6 +40,9 @@ class ImageAgreement {
 
   void run() {
     constexpr int kSweeps = 4;  // most plans need two
+    // Most networks do best so; from what each convolution wants for itself, planes would hold each other in place.
+    for (StrategyChoice& choice : choices_)
+      if (choice.forms.innermost && choice.forms.planes) choice.strategy = choice.forms.innermost->strategy;
     fix_buffers();
     for (const Block& block : plan_.blocks)
       for_each_step(block.steps, [&](const Step& step) {

@@ -12,10 +12,10 @@ namespace {
 /// Nanoseconds of 16 products of a vector of outputs, by what computes them; half as many lanes take twice as long.
 struct ProductPrices {
   double direct, unfolded, rows, short_rows, point, winograd, tiled, large;
-  double put;  // not of products: of one sum that lies between those of other filters
+  double put, a_tile;  // not of products: of one sum that lies between those of other filters; of 16 sums that do not
 };
-constexpr ProductPrices kOfAvx512{0.228, 0.203, 0.208, 0.203, 0.193, 0.18, 0.18, 0.35, 0.2};
-constexpr ProductPrices kOfAvx2{0.29, 0.36, 0.305, 0.363, 0.345, 0.42, 0.33, 0.59, 0.3};
+constexpr ProductPrices kOfAvx512{0.191, 0.203, 0.208, 0.203, 0.193, 0.18, 0.18, 0.35, 0.17, 5.9};
+constexpr ProductPrices kOfAvx2{0.356, 0.36, 0.305, 0.363, 0.345, 0.42, 0.33, 0.59, 0.34, 8.3};
 
 ProductPrices product_prices(const Target& target) {
   if (target.vector_floats >= 16) return kOfAvx512;
@@ -50,10 +50,11 @@ class Price {
     if (s.together > 1) return {};
     const double copied = s.copies_image ? copied_image() : 0, outputs = images_ * outputs_;
     if (s.is_short) return copied + outputs * std::ceil(filters_ / lanes_) * (1.45 + short_products());
-    const double panels = groups_ * panels_of(filters_), tiles = outputs * panels;
-    if (s.is_product) return copied + tiles * (2.5 + prices_.rows * depth_);
+    const double panels = groups_ * panels_of(filters_);
+    if (s.is_product) return copied + outputs * panels * (2.5 + prices_.rows * depth_);
+    const double tiles = outputs * groups_ * direct_panels();
     const double products = std::max(prices_.direct * tiles * depth_, far(panels * depth_, 4));
-    return copied + tiles * (7 + 0.6 * row_taps_) + products + 0.43 * panels * depth_;
+    return copied + tiles * (prices_.a_tile + 0.6 * row_taps_) + products + 0.43 * panels * depth_;
   }
 
   std::optional<double> operator()(const WinogradConvolution& s) const {
@@ -96,7 +97,7 @@ class Price {
   std::optional<double> operator()(const UnfoldedConvolution&) const {
     const double products = prices_.unfolded * panels_of(outputs_) * depth_ * filters_;
     const double read = depth_ * (filters_ + 16) / 16;
-    return images_ * groups_ * (140 + windows_as_panels() + std::max(products, far(read, 8)) + put_results());
+    return images_ * groups_ * (80 + windows_as_panels() + std::max(products, far(read, 8)) + put_results());
   }
 
   template <class Other>
@@ -117,20 +118,32 @@ class Price {
 
   double short_products() const { return prices_.short_rows * lanes_ / 16 * depth_; }
 
+  /// The panels of a group's filters, as long as they take: with AVX-512 two take less than twice as long as one, with
+  /// AVX2 half a panel less than one.
+  double direct_panels() const {
+    const double panels = panels_of(filters_);
+    if (lanes_ >= 16) return panels + 0.28 * std::fmod(panels, 2);
+    return panels - (std::fmod(filters_ - 1, 16) < 8 ? 0.31 : 0);
+  }
+
   /// What unfolds one group of an image. 16 neighbouring outputs of one row are moved at once, if windows move by one
-  /// element; others one by one.
+  /// element and lie inside the image; others one by one.
   double windows_as_panels() const {
     const double panels = panels_of(outputs_), width = outputs_ / rows_;
     const bool is_even = std::fmod(width, 16) == 0;
     const double runs = is_even ? panels : panels + rows_;
     const double whole = is_strided_ ? 0 : is_even ? panels : width >= 16 ? std::max(0., panels - rows_) : 0;
-    return 4.4 * depth_ / static_cast<double>(geometry_.window.back()) * runs +
-           depth_ * (4.4 * whole + 0.82 * std::max(0., outputs_ - 16 * whole));
+    const double taps = static_cast<double>(geometry_.window.back());
+    const double outside = std::min(taps, 2 * static_cast<double>(geometry_.before.back().high()));
+    return depth_ / taps * (2.1 * runs + 3 * rows_ * outside) +
+           depth_ * (4.3 * whole + 1.6 * (runs - whole) + 0.52 * std::max(0., outputs_ - 16 * whole));
   }
 
   /// The results of one group whose filters are rows: those of many filters lie pages apart.
   double put_results() const {
-    const double apart = filters_ >= 64 && outputs_ >= 1024 ? 0.1 : 0;
+    constexpr double kManyFilters = 64, kPage = 1024, kLarge = 524288;
+    const bool is_apart = filters_ >= kManyFilters && outputs_ >= kPage;
+    const double apart = !is_apart ? 0 : filters_ * outputs_ > kLarge ? 0.16 : 0.09;
     return (prices_.put + apart) * filters_ * outputs_;
   }
 

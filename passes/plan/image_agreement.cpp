@@ -24,6 +24,7 @@ struct End {
   size_t kernel;
   BufferId buffer;
   double elements;
+  bool is_turned;  // by a view: channels are innermost where the buffer is row-major
 };
 
 class ImageAgreement {
@@ -78,18 +79,20 @@ class ImageAgreement {
     if (kind != OpKind::Conv && kind != OpKind::ConvInteger) return;
     ++launches_[launch.kernel.index];
     const std::optional<Load> image = load_of_image(body);
-    if (image) add_end(body, launch, image->parameter);
-    for (size_t f = kernel.body.inputs().size(); f < launch.operands.size(); ++f) add_end(body, launch, f);
+    if (image && body.dims(image_of(body))[kChannels] > 1)
+      add_end(body, launch, image->parameter, has_channels_innermost(body));
+    for (size_t f = kernel.body.inputs().size(); f < launch.operands.size(); ++f)
+      if (kernel.parameters[f].type.dims() == kernel.body.type(root).dims()) add_end(body, launch, f, false);
     join_results(kernel, launch, image ? std::optional(image->parameter) : std::nullopt, false);
   }
 
-  void add_end(const KernelBody& body, const LaunchStep& launch, size_t parameter) {
+  void add_end(const KernelBody& body, const LaunchStep& launch, size_t parameter, bool is_turned) {
     const BufferId buffer = launch.operands[parameter].buffer;
     const size_t kernel = launch.kernel.index;
     const TensorType& type = body.kernel.parameters[parameter].type;
     if (!buffer) return;
     const int64_t elements = local_bytes(type, body.kernel.mesh) / dtype_bytes(type.dtype);
-    ends_of_[kernel].push_back({kernel, buffer, static_cast<double>(elements)});
+    ends_of_[kernel].push_back({kernel, buffer, static_cast<double>(elements), is_turned});
   }
 
   /// A pool's image and its result are one image, and so are results and the operands beside `image` that have as many
@@ -117,7 +120,7 @@ class ImageAgreement {
 
   /// The part of the other convolutions at an image, or of whoever fixed it, that want it otherwise.
   double part_against(const End& end, bool innermost) {
-    if (is_fixed_[end.buffer.index]) return innermost ? 1 : 0;
+    if (end.is_turned || is_fixed_[end.buffer.index]) return innermost != end.is_turned ? 1 : 0;
     double others = 0, against = 0;
     for (const size_t k : readers_and_writers_[root(end.buffer)]) {
       if (k == end.kernel) continue;

@@ -24,7 +24,8 @@ int64_t channels_of_group(const KernelBody& body) {
   return is_grouped ? window_geometry(body, contraction_of(body.body))->channels : 1;
 }
 
-/// Whether the image lies with its channels or groups innermost, or what a view makes of it.
+}  // namespace
+
 bool has_channels_innermost(const KernelBody& body) {
   const std::optional<Load> load = load_of_image(body);
   if (!load) return false;
@@ -32,6 +33,8 @@ bool has_channels_innermost(const KernelBody& body) {
   const Storage storage = Storage::groups_last(static_cast<int>(extents.size()), channels_of_group(body));
   return load->offset == storage.offset(extents, element_of(extents, "i"));
 }
+
+namespace {
 
 /// Whether a pool may read its image as it lies: floats of 16 bits are not what it computes with.
 bool computes_as_stored(const KernelBody& body) {

@@ -16,6 +16,8 @@ inline constexpr int kChannels = 1;
 ValueId image_of(const KernelBody& body);
 /// Where an element of the image is read, through views; nothing where it is computed.
 std::optional<Load> load_of_image(const KernelBody& body);
+/// Whether the image lies with its channels or groups innermost, or what a view makes of it.
+bool has_channels_innermost(const KernelBody& body);
 
 class KernelForms {
  public:

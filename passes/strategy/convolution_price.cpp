@@ -1,5 +1,6 @@
 // Prices are sums of a few counts, each with a coefficient in nanoseconds: of a row, an output, a product. They were
 // fitted by least squares to the times of the runtime's functions on a Sapphire Rapids core, for AVX2 and for AVX-512.
+// Those of putting sums are of emitted programs with AVX-512, where what is put is known when they are compiled.
 #include "passes/strategy/convolution_price.h"
 
 #include <algorithm>
@@ -14,8 +15,8 @@ struct ProductPrices {
   double direct, unfolded, rows, short_rows, point, winograd, tiled, large;
   double put, a_tile;  // not of products: of one sum that lies between those of other filters; of 16 sums that do not
 };
-constexpr ProductPrices kOfAvx512{0.191, 0.203, 0.208, 0.203, 0.193, 0.18, 0.18, 0.35, 0.17, 5.9};
-constexpr ProductPrices kOfAvx2{0.356, 0.36, 0.305, 0.363, 0.345, 0.42, 0.33, 0.59, 0.34, 8.3};
+constexpr ProductPrices kOfAvx512{0.191, 0.203, 0.208, 0.203, 0.193, 0.18, 0.18, 0.35, 0.15, 1.3};
+constexpr ProductPrices kOfAvx2{0.356, 0.36, 0.305, 0.363, 0.345, 0.42, 0.33, 0.59, 0.3, 3.7};
 
 ProductPrices product_prices(const Target& target) {
   if (target.vector_floats >= 16) return kOfAvx512;
@@ -54,7 +55,9 @@ class Price {
     if (s.is_product) return copied + outputs * panels * (2.5 + prices_.rows * depth_);
     const double tiles = outputs * groups_ * direct_panels();
     const double products = std::max(prices_.direct * tiles * depth_, far(panels * depth_, 4));
-    return copied + tiles * (prices_.a_tile + 0.6 * row_taps_) + products + 0.43 * panels * depth_;
+    const double results = outputs * groups_ * filters_, far_results = results > kLarge ? 0.3 * results : 0;
+    return copied + tiles * (prices_.a_tile + 0.6 * row_taps_) + 2.5 * outputs * groups_ * lone_panels() + products +
+           far_results + 0.43 * panels * depth_;
   }
 
   std::optional<double> operator()(const WinogradConvolution& s) const {
@@ -87,7 +90,7 @@ class Price {
   }
 
   std::optional<double> operator()(const PointConvolution&) const {
-    constexpr double kManyPlanes = 128, kLarge = 524288;  // pages of many planes, which do not stay near
+    constexpr double kManyPlanes = 128;  // many pages, which do not stay near
     const double panels = panels_of(outputs_);
     const double packed = depth_ >= kManyPlanes && inputs_ > kLarge ? 8 : 2.1;
     return images_ * groups_ *
@@ -107,6 +110,7 @@ class Price {
 
  private:
   static constexpr double kTransposed = 0.5;  // of an element that is brought to another place
+  static constexpr double kLarge = 524288;    // elements that the second cache does not hold
 
   double copied_image() const { return kTransposed * images_ * groups_ * inputs_; }
 
@@ -118,11 +122,14 @@ class Price {
 
   double short_products() const { return prices_.short_rows * lanes_ / 16 * depth_; }
 
+  /// Whether a panel of a group is computed without another one.
+  double lone_panels() const { return lanes_ >= 16 ? std::fmod(panels_of(filters_), 2) : 0; }
+
   /// The panels of a group's filters, as long as they take: with AVX-512 two take less than twice as long as one, with
   /// AVX2 half a panel less than one.
   double direct_panels() const {
     const double panels = panels_of(filters_);
-    if (lanes_ >= 16) return panels + 0.28 * std::fmod(panels, 2);
+    if (lanes_ >= 16) return panels + 0.28 * lone_panels();
     return panels - (std::fmod(filters_ - 1, 16) < 8 ? 0.31 : 0);
   }
 
@@ -136,15 +143,15 @@ class Price {
     const double taps = static_cast<double>(geometry_.window.back());
     const double outside = std::min(taps, 2 * static_cast<double>(geometry_.before.back().high()));
     return depth_ / taps * (2.1 * runs + 3 * rows_ * outside) +
-           depth_ * (4.3 * whole + 1.6 * (runs - whole) + 0.52 * std::max(0., outputs_ - 16 * whole));
+           depth_ * (3.5 * whole + 1.6 * (runs - whole) + 0.52 * std::max(0., outputs_ - 16 * whole));
   }
 
-  /// The results of one group whose filters are rows: those of many filters lie pages apart.
+  /// The results of one group whose filters are rows, 16 outputs of each at once. Those of many filters lie pages
+  /// apart.
   double put_results() const {
-    constexpr double kManyFilters = 64, kPage = 1024, kLarge = 524288;
-    const bool is_apart = filters_ >= kManyFilters && outputs_ >= kPage;
-    const double apart = !is_apart ? 0 : filters_ * outputs_ > kLarge ? 0.16 : 0.09;
-    return (prices_.put + apart) * filters_ * outputs_;
+    constexpr double kManyFilters = 64;
+    const bool is_apart = filters_ >= kManyFilters && filters_ * outputs_ > kLarge;
+    return (prices_.put + (is_apart ? 0.2 : 0)) * filters_ * 16 * panels_of(outputs_);
   }
 
   ProductPrices prices_;

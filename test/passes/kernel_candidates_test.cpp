@@ -88,10 +88,10 @@ TEST_CASE("kernel candidates: all that is legal, by all threads and by one") {
   const std::string points = R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[1,16,64,64] x) => (float[1,16,64,64] y) <float[16,16,1,1] w = random(1, 0.5)> { [conv] y = Conv(x, w) })";
   CHECK(candidates(points, "", {}, Reach::All) ==
-        "conv: direct-convolution, one thread, point-convolution, point-convolution, one thread, unfolded-convolution "
-        "256 "
-        "panels, unfolded-convolution 256 panels, one thread, unfolded-convolution 64 panels, unfolded-convolution 64 "
-        "panels, one thread, unfolded-convolution 128 panels, unfolded-convolution 128 panels, one thread");
+        "conv: direct-convolution, direct-convolution, one thread, point-convolution, one thread, "
+        "unfolded-convolution 256 panels, unfolded-convolution 256 panels, one thread, unfolded-convolution 64 panels, "
+        "unfolded-convolution 64 panels, one thread, unfolded-convolution 128 panels, unfolded-convolution 128 panels, "
+        "one thread");
 }
 
 TEST_CASE("kernel candidates: no convolution that multiplies channels which a rank does not have") {

@@ -95,16 +95,16 @@ m (float[1,16,10,10] x) => (float[1,16,6,6] y)
   };
   CHECK(lines("write-steps", "convolution") == "");
   CHECK(lines("choose-kernels", "convolution") ==
-        "    by winograd-convolution F(2x2, 3x3), image transposed first\n"
+        "    by winograd-convolution F(4x4, 3x3), image transposed first\n"
         "    by direct-convolution, image transposed first, pinned (s.yaml:2:27)");
   CHECK(lines("choose-storage", "convolution") ==
-        "    by winograd-convolution F(2x2, 3x3), image transposed first\n"
+        "    by winograd-convolution F(4x4, 3x3), image transposed first\n"
         "    by direct-convolution, pinned (s.yaml:2:27)");
   CHECK(lines("choose-kernels", "stored") == "");
   CHECK(lines("choose-storage", "stored") == "  a: f32[1, 16, 8, 8], 4096 bytes x 1, stored 0 2 3 1");
   CHECK(lines("place-weights", "stored") ==
-        "  u: f32[16, 16, 3, 3], segment 0, at 0, 16384 bytes, stored 0/16 2 3 1 0%16 of F(2x2, 3x3)\n"
-        "  v: f32[16, 16, 3, 3], segment 0, at 16384, 9216 bytes, stored 0/16 2 3 1 0%16\n"
+        "  u: f32[16, 16, 3, 3], segment 0, at 0, 36864 bytes, stored 0/16 2 3 1 0%16 of F(4x4, 3x3)\n"
+        "  v: f32[16, 16, 3, 3], segment 0, at 36864, 9216 bytes, stored 0/16 2 3 1 0%16\n"
         "  a: f32[1, 16, 8, 8], 4096 bytes x 1, stored 0 2 3 1");
 }
 

@@ -1,9 +1,11 @@
-"""./dev bench train: a step of training GPT-2 (AdamW, gradients clipped by their norm) beside PyTorch, eager and compiled.
+"""./dev bench train: steps of training networks (train_networks.py) beside PyTorch, eager and compiled.
 
-    train.py [--rounds 3 --steps 14 --threads 1,2 --vocabs 50257,4096 --layers 4 --width 256 --batch 4 --context 64]
+    train.py [--networks gpt2,convnext,... --rounds 3 --steps 14 --threads 1,2 --arch LEVEL]
 
-The three run in turns, each round a process of each; a time is the median of the rounds' medians. Memory is the peak of the whole
-process, and what comes before the first step is what weft compile takes, or the first step of the other two.
+PyTorch exports each network; weft compiles what it wrote. The three run in turns, each round a process of each; the losses of
+all steps have to agree. A time is the median of the rounds' medians, `least` the least of all steps behind the first four.
+Memory is the peak of the whole process, and what comes before the first step is what weft compile takes, or the first step of
+the other two.
 """
 
 import argparse
@@ -15,93 +17,100 @@ import subprocess
 import sys
 import time
 
-import numpy as np
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "test"))
 from exported_anew import interpreter  # noqa: E402
 
-SCHEDULE = """weft: 1
-dims: {{batch: {batch}, seq: {context}}}
-train:
-  loss: {{cross_entropy: {{scores: logits, labels: input_ids, shift: 1}}}}
-  optimizer: {{adamw: {{rate: 1e-4, betas: [0.9, 0.95], weight_decay: 0.1}}}}
-  clip: {{norm: 1.0}}
-"""
+TORCH = ROOT / "test/bench/train_torch.py"
+NETWORKS = "gpt2,gpt2_few_words,convnext,vit,resnet,experts,experts_routed,dlrm"
+SIDES = ("weft", "torch eager", "torch compiled")
+LOSS_TOLERANCE = 1e-3  # relative; what is chosen, such as an expert, may turn by rounding
+FIRST = 4  # steps that do not count
 
 
 def run(command):
-    """What the command prints as JSON, and the MiB that it had at most."""
+    """What the command prints, and the MiB that it had at most."""
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out, err = process.stdout.read(), process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
     if status != 0:
-        sys.exit(f"{command[0]}: {err[-500:]}")
-    return json.loads(out.strip().splitlines()[-1]), used.ru_maxrss / 1024
+        sys.exit(f"{' '.join(map(str, command))}: {err[-1500:]}")
+    return out, used.ru_maxrss / 1024
 
 
 class Contest:
-    def __init__(self, options, vocab, folder, python):
-        self.options, self.folder, self.python = options, folder, python
-        sizes = {"layers": options.layers, "width": options.width, "heads": options.heads, "vocab": vocab, "context": options.context}
-        self.flags = [word for name, value in sizes.items() for word in (f"--{name}", value)]
-        self.tokens = folder / "tokens.npy"
-        tokens = np.random.default_rng(0).integers(0, vocab, options.batch * options.context * options.steps)
-        np.save(self.tokens, tokens.astype(np.uint16))
-        model, schedule = folder / "gpt2.onnx", folder / "train.yaml"
-        subprocess.run([sys.executable, ROOT / "samples/gpt2/make.py", model, *map(str, self.flags)], check=True,
-                       stdout=subprocess.DEVNULL)
-        schedule.write_text(SCHEDULE.format(batch=options.batch, context=options.context))
+    def __init__(self, network, options, python):
+        self.network, self.options, self.python = network, options, python
+        self.folder = ROOT / "build/bench/train" / network
+        self.folder.mkdir(parents=True, exist_ok=True)
+        run([python, TORCH, "export", network, self.folder, options.steps])
         begin = time.monotonic()
-        subprocess.run([ROOT / "build/dev/weft", "compile", model, "--schedule", schedule, "-o", folder / "gpt2", "--quiet"],
-                       check=True, stdout=subprocess.DEVNULL)
+        run([ROOT / "build/dev/weft", "compile", self.folder / "model.onnx", "--schedule", self.folder / "train.yaml",
+             "-o", self.folder / "program", "--quiet", *(["--arch", options.arch] if options.arch else [])])
         self.compile_seconds = time.monotonic() - begin
 
     def weft(self, threads):
-        found, memory = run([self.folder / "gpt2", "--data", f"input_ids={self.tokens}", "--steps", self.options.steps,
-                             "--threads", threads, "--json"])
-        return found["step_ms"], memory, self.compile_seconds
+        log = self.folder / "log.jsonl"
+        log.unlink(missing_ok=True)
+        data = [word for file in sorted(self.folder.glob("*.npy")) for word in ("--data", f"{file.stem}={file}")]
+        _, memory = run([self.folder / "program", *data, "--steps", self.options.steps, "--threads", threads, "--log", log])
+        steps = [line for line in map(json.loads, log.read_text().splitlines()) if "ms" in line]
+        return [step["loss"] for step in steps], [step["ms"] for step in steps], memory, self.compile_seconds
 
     def torch(self, threads, mode):
-        found, memory = run([self.python, ROOT / "test/bench/train_torch.py", self.tokens, self.options.steps, threads, mode,
-                             *self.flags, "--batch", self.options.batch])
-        return found["step_ms"], memory, found["first_s"]
+        out, memory = run([self.python, TORCH, "train", self.network, self.folder, self.options.steps, threads, mode])
+        found = json.loads(out.strip().splitlines()[-1])
+        return found["losses"], [second * 1e3 for second in found["seconds"]], memory, found["seconds"][0]
+
+    def side(self, name, threads):
+        return self.weft(threads) if name == "weft" else self.torch(threads, name.removeprefix("torch "))
 
     def rounds(self, threads):
-        sides = {"weft": lambda: self.weft(threads), "torch eager": lambda: self.torch(threads, "eager"),
-                 "torch compiled": lambda: self.torch(threads, "compiled")}
-        found = {name: [] for name in sides}
+        """By side: ms a step, least ms, MiB, seconds before the first step."""
+        found = {name: [] for name in SIDES}
         for _ in range(self.options.rounds):
-            for name, side in sides.items():
-                found[name].append(side())
-        return {name: [statistics.median(column) for column in zip(*rows)] for name, rows in found.items()}
+            losses = {}
+            for name in SIDES:
+                losses[name], times, memory, first = self.side(name, threads)
+                found[name].append((statistics.median(times[FIRST:]), min(times[FIRST:]), memory, first))
+            self.compare(losses)
+        return {name: [statistics.median(ms), min(least), max(mib), statistics.median(first)]
+                for name, rows in found.items() for ms, least, mib, first in [zip(*rows)]}
+
+    def compare(self, losses):
+        wanted = losses["torch eager"]
+        for name, values in losses.items():
+            worst = max(abs(value / each - 1) for value, each in zip(values, wanted, strict=True))
+            if worst > LOSS_TOLERANCE:
+                sys.exit(f"{self.network}: the losses of {name} are {worst:.1e} from those of PyTorch")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    numbers = {"rounds": 3, "steps": 14, "layers": 4, "width": 256, "heads": 4, "batch": 4, "context": 64}
-    for name, value in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--vocabs", default="50257,4096")
+    parser.add_argument("--networks", default=NETWORKS)
+    parser.add_argument("--arch", help="of weft compile")
     options = parser.parse_args()
     python, reason = interpreter(ROOT / "test/training/requirements.txt", "training_make")
     if not python:
         sys.exit(f"PyTorch is not there: {reason}")
-    print(f"{'vocabulary':<12}{'threads':>7}  {'':<16}{'ms a step':>10}{'weft / it':>11}{'MiB':>7}{'first s':>9}")
+    print(f"{'network':<16}{'threads':>7}  {'':<16}{'ms a step':>10}{'least':>9}{'weft / it':>11}{'least':>7}{'MiB':>7}{'first s':>9}")
     ratios, memory = [], []
-    for vocab in map(int, options.vocabs.split(",")):
-        folder = ROOT / "build/bench/train" / str(vocab)
-        folder.mkdir(parents=True, exist_ok=True)
-        contest = Contest(options, vocab, folder, python)
+    for network in options.networks.split(","):
+        contest = Contest(network, options, python)
         for threads in map(int, options.threads.split(",")):
             found = contest.rounds(threads)
-            for name, (ms, mib, first) in found.items():
-                print(f"{vocab:<12}{threads:>7}  {name:<16}{ms:>10.1f}{found['weft'][0] / ms:>11.2f}{mib:>7.0f}{first:>9.1f}", flush=True)
-            better = min(("torch eager", "torch compiled"), key=lambda name: found[name][0])
-            ratios.append(found["weft"][0] / found[better][0])
-            memory.append(found["weft"][1] / found[better][1])
-    print(f"of the better of the two: {statistics.geometric_mean(ratios):.2f} of the time, {statistics.geometric_mean(memory):.2f} of the memory")
+            ours = found["weft"]
+            for name, (ms, least, mib, first) in found.items():
+                print(f"{network:<16}{threads:>7}  {name:<16}{ms:>10.2f}{least:>9.2f}{ours[0] / ms:>11.2f}{ours[1] / least:>7.2f}{mib:>7.0f}"
+                      f"{first:>9.1f}", flush=True)
+            better = min(SIDES[1:], key=lambda name: found[name][0])
+            ratios.append(ours[0] / found[better][0])
+            memory.append(ours[2] / found[better][2])
+    print(f"of the better of the two: {statistics.geometric_mean(ratios):.2f} of the time, worst {max(ratios):.2f}, "
+          f"{statistics.geometric_mean(memory):.2f} of the memory")
 
 
 if __name__ == "__main__":

@@ -1,79 +1,89 @@
-"""PyTorch's side of ./dev bench train: GPT-2 as samples/gpt2/make.py writes it, trained with fused AdamW.
+"""PyTorch's side of ./dev bench train.
 
-    train_torch.py TOKENS.npy STEPS THREADS eager|compiled --layers L --width W --heads H --vocab V --context T --batch B
-
-Prints one JSON object: the median of a step behind the first four, and the seconds of the first, which compiles.
+    train_torch.py export NETWORK FOLDER STEPS                     the model, its schedule, and the samples of these steps
+    train_torch.py train NETWORK FOLDER STEPS THREADS eager|compiled   one JSON object: the loss and the seconds of each step
 """
 
-import argparse
 import json
-import statistics
+import pathlib
+import sys
 import time
+import warnings
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
+from train_networks import NETWORKS
 
 
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.c_fc, self.mlp_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        batch, length, width = x.shape
-        parts = self.c_attn(self.ln_1(x)).split(width, 2)
-        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.c_proj(mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp_proj(functional.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
+def made(name):
+    """The network with the same weights each time."""
+    torch.manual_seed(1)
+    return NETWORKS[name].build()
 
 
-class Gpt2(nn.Module):
-    def __init__(self, size):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(size.vocab, size.width), nn.Embedding(size.context, size.width)
-        self.blocks = nn.ModuleList(Block(size.width, size.heads) for _ in range(size.layers))
-        self.ln_f = nn.LayerNorm(size.width)
-        for table in (self.wte, self.wpe):
-            nn.init.normal_(table.weight, std=0.02)
-
-    def forward(self, tokens):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
-        for block in self.blocks:
-            x = block(x)
-        logits = self.ln_f(x) @ self.wte.weight.T
-        return functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+def model_inputs(network, arrays):
+    return [array for each, array in arrays.items() if each != network.labels or network.reads_labels]
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("tokens")
-    parser.add_argument("steps", type=int)
-    parser.add_argument("threads", type=int)
-    parser.add_argument("mode", choices=["eager", "compiled"])
-    for name in ("layers", "width", "heads", "vocab", "context", "batch"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    size = parser.parse_args()
-    torch.set_num_threads(size.threads)
-    model = Gpt2(size)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    loss_of = torch.compile(model) if size.mode == "compiled" else model
-    samples = torch.tensor(np.load(size.tokens).astype(np.int64)).view(-1, size.batch, size.context)
-    seconds = []
-    for step in range(size.steps):
+def schedule(network):
+    flow = ", ".join(f"{key}: {value}" for key, value in network.numbers.items())
+    clip = f"  clip: {{norm: {network.clip}}}\n" if network.clip else ""
+    return f"weft: 1\ntrain:\n  {network.train}\n  optimizer: {{{network.optimizer}: {{{flow}}}}}\n{clip}"
+
+
+def export(name, folder, steps):
+    warnings.filterwarnings("ignore")
+    network = NETWORKS[name]
+    samples = network.draw(np.random.default_rng(1), steps)
+    for each, array in samples.items():
+        np.save(folder / f"{each}.npy", array)
+    first = {each: torch.from_numpy(array[: network.batch]) for each, array in samples.items()}
+    inputs = [each for each in samples if each != network.labels or network.reads_labels]
+    torch.onnx.export(made(name), tuple(model_inputs(network, first)), str(folder / "model.onnx"), input_names=inputs,
+                      output_names=["scores"], dynamo=True, optimize=False, external_data=False, verbose=False)
+    (folder / "train.yaml").write_text(schedule(network))
+
+
+def optimizer_of(network, parameters):
+    numbers = dict(network.numbers)
+    rate = numbers.pop("rate")
+    kind = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[network.optimizer]
+    return kind(parameters, lr=rate, fused=True, **numbers)
+
+
+def train(name, folder, steps, threads, mode):
+    torch.set_num_threads(threads)
+    network, module = NETWORKS[name], made(name)
+    files = {file.stem: np.load(file) for file in folder.glob("*.npy")}
+    samples = {each: torch.from_numpy(files[each]) for each in network.draw(np.random.default_rng(1), 1)}
+    optimizer = optimizer_of(network, module.parameters())
+
+    def loss_of(inputs, labels):
+        return network.loss(module(*inputs), labels)
+
+    forward = torch.compile(loss_of) if mode == "compiled" else loss_of
+    losses, seconds = [], []
+    for step in range(steps):
+        batch = {each: array[step * network.batch : (step + 1) * network.batch] for each, array in samples.items()}
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        loss_of(samples[step % len(samples)]).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        loss = forward(model_inputs(network, batch), batch[network.labels])
+        loss.backward()
+        if network.clip:
+            nn.utils.clip_grad_norm_(module.parameters(), network.clip)
         optimizer.step()
+        losses.append(loss.item())
         seconds.append(time.perf_counter() - begin)
-    print(json.dumps({"step_ms": statistics.median(seconds[4:]) * 1e3, "first_s": seconds[0]}))
+    print(json.dumps({"losses": losses, "seconds": seconds}))
+
+
+def main(verb, name, folder, steps, *more):
+    if verb == "export":
+        export(name, pathlib.Path(folder), int(steps))
+    else:
+        train(name, pathlib.Path(folder), int(steps), int(more[0]), more[1])
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -25,6 +25,15 @@ TEST_CASE("near miss: a value that others read too ends the epilogue") {
         "contraction: MatMul Neg; pointwise: Relu; pointwise: Tanh; ");
 }
 
+TEST_CASE("sums down columns leave out what other kernels read, sums along rows take it in") {
+  const std::string weights = "<float[16,16] w = random(1, 1.0), int64[1] axes = ";
+  const std::string body = "a = Relu(x)  y = MatMul(a, w)  s = ReduceSum<keepdims = 0>(a, axes)";
+  CHECK(fused(model("(float[16,16] x) => (float[16,16] y, float[16] s) " + weights + "{0}>", body)) ==
+        "pointwise: Relu; contraction: MatMul; reduction: ReduceSum; ");
+  CHECK(fused(model("(float[16,16] x) => (float[16,16] y, float[16] s) " + weights + "{1}>", body)) ==
+        "reduction: Relu ReduceSum; contraction: MatMul; ");
+}
+
 TEST_CASE("an epilogue takes a diamond that closes again") {
   CHECK(fused(model("(float[4,4] x) => (float[4,4] y) <float[4,4] w = random(1, 1.0)>",
                     "a = MatMul(x, w)  b = Sigmoid(a)  y = Mul(a, b)")) == "contraction: MatMul Sigmoid Mul; ");

@@ -108,8 +108,10 @@ class ContractionWriter {
   std::string image(bool copies, int64_t together);
   std::string image_stored(bool copies, const Storage& storage, const char* element);
   std::string image_or_planes(bool copies, int64_t together);
-  std::string convolve_call(const std::string& window, const std::string& convolution, const std::string& filters,
-                            const std::string& x, size_t weight, int64_t together) const;
+  template <class Convolution>
+  std::string filters(const Convolution& strategy, const char* element = nullptr);
+  std::string convolve_call(const std::string& window, const std::string& convolution, const std::string& count,
+                            const std::string& x, const std::string& filters, int64_t together) const;
   std::string declare_convolution(const Scale& batch, int64_t groups, int64_t channels, const std::string& filters);
   IndexList channels_last_index(const WindowGeometry& g, int64_t channels) const;
   bool put_ahead(const IndexList& result, const std::string& lambda);

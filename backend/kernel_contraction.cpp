@@ -444,7 +444,8 @@ Statements ContractionWriter::product_of_elements(const PackedProduct& strategy)
       declare_convolution(1, 1, (s.k + strategy.together - 1) / strategy.together, s.n_text);
   const std::string filters = s.n_text == std::to_string(s.n) ? convolution + ".filters" : "0";
   const Shape shape{{}, rows.count().high(), s.n, 1, "", "", "", ""};
-  append(lines_, put(shape, convolve_call(window, convolution, filters, a, strategy.weight, strategy.together) +
+  append(lines_, put(shape, convolve_call(window, convolution, filters, a, context_.parameter_name(strategy.weight),
+                                          strategy.together) +
                                 "[=](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }

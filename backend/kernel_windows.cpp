@@ -61,6 +61,15 @@ std::string ContractionWriter::image_or_planes(bool copies, int64_t together) {
          std::to_string(context_.dims(value)[1]) + "}";
 }
 
+/// The filters in the strategy's order: where they are packed so, else brought into it.
+template <class Convolution>
+std::string ContractionWriter::filters(const Convolution& strategy, const char* element) {
+  if (!strategy.copies_filters) return context_.parameter_name(strategy.weight);
+  const std::string array = context_.names.unique("filters");
+  append(lines_, write_array(context_, op_.inputs[1], array, strategy.packing, element));
+  return array;
+}
+
 /// The element of output m, counted over all images, and channel n.
 IndexList ContractionWriter::channels_last_index(const WindowGeometry& g, int64_t channels) const {
   const IndexExpr m = index_variable(names_.m, g.batch * g.outputs);
@@ -103,41 +112,40 @@ std::string ContractionWriter::declare_convolution(const Scale& batch, int64_t g
   return convolution;
 }
 
-/// The call of the runtime's convolution up to the lambda that takes sums; `filters` is a constant of the text. An
-/// element has `together` channels.
+/// The call of the runtime's convolution up to the lambda that takes sums; `count` is the number of filters, a constant
+/// of the text. An element has `together` channels.
 std::string ContractionWriter::convolve_call(const std::string& window, const std::string& convolution,
-                                             const std::string& filters, const std::string& x, size_t weight,
+                                             const std::string& count, const std::string& x, const std::string& filters,
                                              int64_t together) const {
-  const std::string image = filters + ">(team, " + window + ", " + convolution + ", " + x + ", ";
-  if (together == 1)
-    return "weft::convolve<" + std::string(type()) + ", " + image + context_.parameter_name(weight) + ", ";
-  if (together == 2) return "weft::convolve_pairs<" + image + context_.parameter_name(weight) + ", ";
-  return "weft::convolve_bytes<" + image + std::to_string(op_.integer_or("zero", 0)) + ", " +
-         context_.parameter_name(weight) + ", ";
+  const std::string image = count + ">(team, " + window + ", " + convolution + ", " + x + ", ";
+  if (together == 1) return "weft::convolve<" + std::string(type()) + ", " + image + filters + ", ";
+  if (together == 2) return "weft::convolve_pairs<" + image + filters + ", ";
+  return "weft::convolve_bytes<" + image + std::to_string(op_.integer_or("zero", 0)) + ", " + filters + ", ";
 }
 
 /// A product whose rows are windows of the image, read where they lie.
 Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
-  const int64_t filters = g.groups * g.filters;
+  const int64_t channels = g.groups * g.filters;
   if (g.groups > 1 && g.filters % 16) columns_ = Columns::Many;
   if (strategy.is_product) return product_of_outputs(g, strategy);
   context_.need_header("direct_convolution.h");
-  const IndexList result = channels_last_index(g, filters);
+  const IndexList result = channels_last_index(g, channels);
   behind_.reach(result);
   const int64_t together = strategy.together;
   const bool copies = strategy.copies_image || g.channels % together != 0;
   const std::string x = image_or_planes(copies, together);
+  const std::string w = filters(strategy, together > 1 ? memory_type(body_.type(op_.inputs[1]).dtype) : nullptr);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
   const std::string convolution =
       declare_convolution(g.batch, g.groups, (g.channels + together - 1) / together, std::to_string(g.filters));
   const std::string ahead = context_.names.unique("ahead");
   const bool is_ahead = put_ahead(result, ahead);
-  const Shape shape{{}, (g.batch * g.outputs).high(), filters, 1, "", "", "", ""};
+  const Shape shape{{}, (g.batch * g.outputs).high(), channels, 1, "", "", "", ""};
   const std::string count = g.batch.is_number() ? convolution + ".filters" : std::to_string(g.filters);
-  Statements epilogue = put(shape, convolve_call(window, convolution, count, x, strategy.weight, together) + "[=](" +
-                                       sums_parameters(names_.n0) + ") {");
+  Statements epilogue = put(
+      shape, convolve_call(window, convolution, count, x, w, together) + "[=](" + sums_parameters(names_.n0) + ") {");
   if (is_ahead) std::get<Callback>(epilogue.front().what).close = "}, " + ahead + ");";
   append(lines_, std::move(epilogue));
   return lines_;
@@ -148,7 +156,7 @@ Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const 
   fetches_ahead_ = !strategy.is_short;
   if (strategy.is_short) context_.need_header("short_product.h");
   behind_.reach(channels_last_index(g, g.filters));
-  const std::string x = image(strategy.copies_image, 1), t = type();
+  const std::string x = image(strategy.copies_image, 1), w = filters(strategy), t = type();
   const Scale rows = g.batch * g.outputs;
   const Shape shape{
       {}, rows.high(), g.filters, g.channels, "", text(rows), std::to_string(g.filters), std::to_string(g.channels)};
@@ -158,9 +166,8 @@ Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const 
   const bool is_few = !rows.is_number() || rows.number <= 3;
   const std::string function =
       strategy.is_short ? "contract_short<" + t + ", " + shape.n_text : (is_few ? "contract_few<" : "contract<") + t;
-  append(lines_,
-         put(shape, "weft::" + function + ">(team, " + names_.extents + ", " + names_.rows + ", " +
-                        context_.parameter_name(strategy.weight) + ", [=](" + sums_parameters(names_.n0) + ") {"));
+  append(lines_, put(shape, "weft::" + function + ">(team, " + names_.extents + ", " + names_.rows + ", " + w +
+                                ", [=](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 
@@ -202,16 +209,12 @@ Statements ContractionWriter::channel_convolution(const ChannelConvolution& stra
   behind_.reach(channels_last_index(g, g.groups));
   const int ndim = static_cast<int>(context_.dims(op_.inputs[0]).size());
   const std::string x = image_stored(strategy.copies_image, Storage::groups_last(ndim, g.channels), nullptr);
-  std::string filters = context_.parameter_name(strategy.weight);
-  if (strategy.copies_filters) {
-    filters = context_.names.unique("filters");
-    append(lines_, write_array(context_, op_.inputs[1], filters, strategy.packing));
-  }
+  const std::string w = filters(strategy);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(taps);
   const Shape shape{{}, (g.batch * g.outputs).high(), g.groups, 1, "", "", "", ""};
   append(lines_,
-         put(shape, channels_call(taps, window) + x + ", " + filters + ", [=](" + sums_parameters(names_.n0) + ") {"));
+         put(shape, channels_call(taps, window) + x + ", " + w + ", [=](" + sums_parameters(names_.n0) + ") {"));
   return lines_;
 }
 

@@ -13,7 +13,12 @@ std::string team_text(RowTeam team) {
   return team == RowTeam::Thread ? "" : team == RowTeam::Warp ? " by warp" : " by block";
 }
 
-std::string image_text(bool is_copied) { return is_copied ? ", image transposed first" : ""; }
+/// What a convolution brings into another order first.
+template <class Convolution>
+std::string copies_text(const Convolution& s) {
+  return std::string(s.copies_filters ? ", filters transposed first" : "") +
+         (s.copies_image ? ", image transposed first" : "");
+}
 
 struct ParameterText {
   std::string operator()(const LibraryProduct& s) const {
@@ -34,14 +39,12 @@ struct ParameterText {
                             : s.is_product    ? " as a product"
                             : s.together == 2 ? " of pairs"
                                               : "";
-    return how + image_text(s.copies_image);
+    return how + copies_text(s);
   }
   std::string operator()(const WinogradConvolution& s) const {
-    return format(" F({}x{}, 3x3)", s.tile, s.tile) + image_text(s.copies_image);
+    return format(" F({}x{}, 3x3)", s.tile, s.tile) + (s.copies_image ? ", image transposed first" : "");
   }
-  std::string operator()(const ChannelConvolution& s) const {
-    return std::string(s.copies_filters ? ", filters transposed first" : "") + image_text(s.copies_image);
-  }
+  std::string operator()(const ChannelConvolution& s) const { return copies_text(s); }
   std::string operator()(const WindowReduction& s) const { return s.channels_last ? " channels last" : ""; }
   std::string operator()(const UnfoldedConvolution& s) const { return format(" {} panels", s.panels); }
   std::string operator()(const TiledProduct& s) const { return tile_text(s.tile); }

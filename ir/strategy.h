@@ -73,16 +73,17 @@ struct BlockProduct {
   Storage packing = {};  // how both lie
   int64_t bits = 0;
 };
-/// Host: an image whose channels lie innermost, windows read where they lie, times filters in panels of 16 that are
-/// packed when the executable is built (weft/direct_convolution.h).
+/// Host: an image whose channels lie innermost, windows read where they lie, times filters in panels of 16
+/// (weft/direct_convolution.h), which are packed when the executable is built where they are constants.
 struct DirectConvolution {
   static constexpr const char* kName = "direct-convolution";
-  size_t weight = 0;         // the parameter: the filters
-  Storage packing = {};      // how they lie
-  bool copies_image = true;  // the image does not lie so: it is brought into that order first
-  bool is_product = false;   // of windows of one element and few channels: outputs are the rows of a product
-  bool is_short = false;     // which has few terms, as StridedProduct
-  int64_t together = 1;      // channels that lie side by side and are multiplied at once, as in PackedProduct
+  size_t weight = 0;            // the parameter: the filters
+  Storage packing = {};         // how they lie
+  bool copies_filters = false;  // they are no constant: each launch brings them into that order
+  bool copies_image = true;     // the image does not lie so: it is brought into that order first
+  bool is_product = false;      // of windows of one element and few channels: outputs are the rows of a product
+  bool is_short = false;        // which has few terms, as StridedProduct
+  int64_t together = 1;         // channels that lie side by side and are multiplied at once, as in PackedProduct
 };
 /// Host: windows of 3 x 3 that move by one element, of an image whose channels lie innermost: `tile` x `tile` outputs
 /// at a time by Winograd's minimal filtering, which multiplies 4 times (tile 4) or 2.25 times (tile 2) less than a
@@ -101,7 +102,7 @@ struct ChannelConvolution {
   static constexpr const char* kName = "channel-convolution";
   size_t weight = 0;            // the parameter: the filters
   Storage packing = {};         // how they lie: a tap of all groups, then the next
-  bool copies_filters = false;  // they are no constant: each launch brings them into that order
+  bool copies_filters = false;  // as above
   bool copies_image = true;     // as above
 };
 /// One filter a channel: on the host a row of outputs at a time, on a device an output a thread.

@@ -138,11 +138,12 @@ class StorageChooser {
     const bool is_convolution = copies_image(kernel.strategy).has_value();
     if (!is_convolution && !writes_any_storage(kernel)) return;
     const KernelBody body = body_of(kernel);
-    if (is_convolution) vote_for_image(body, bound);
+    const bool leaves_rows = !is_convolution || is_of_training(kernel.strategy);
+    if (is_convolution) vote_for_image(body, bound, leaves_rows);
     const ValueId root = contraction_of(kernel.body);
     const int columns = is_convolution ? kChannels : kernel.body.type(root).ndim() - 1;
     for (size_t f = kernel.body.inputs().size(); f < bound.size(); ++f)
-      if (bound[f] && (is_convolution || !wishes_of(bound[f]).has_rows) &&
+      if (bound[f] && !(leaves_rows && wishes_of(bound[f]).has_rows) &&
           makes_channels_of(body, body.computed_value(f - kernel.body.inputs().size()), root, columns))
         ++wishes_of(bound[f]).votes;
   }
@@ -153,9 +154,17 @@ class StorageChooser {
     return direct && body.dims(image_of(body))[kChannels] % direct->together != 0;
   }
 
-  void vote_for_image(const KernelBody& body, const Buffers& bound) {
+  /// Whether a convolution has filters that change. Norms' derivatives go along the rows of its images, and take ten
+  /// times as long where these lie apart; to copy the images takes less than they gain.
+  static bool is_of_training(const Strategy& strategy) {
+    const auto* direct = std::get_if<DirectConvolution>(&strategy);
+    return direct && direct->copies_filters;
+  }
+
+  void vote_for_image(const KernelBody& body, const Buffers& bound, bool leaves_rows) {
     const std::optional<Load> load = load_of_image(body);
     if (!load || !bound[load->parameter] || fills_channels_up(body)) return;
+    if (leaves_rows && wishes_of(bound[load->parameter]).has_rows) return;
     if (makes_channels_of(body, image_of(body), body.body.inputs()[load->parameter], kChannels))
       ++wishes_of(bound[load->parameter]).votes;
   }

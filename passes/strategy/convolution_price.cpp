@@ -49,7 +49,7 @@ class Price {
 
   std::optional<double> operator()(const DirectConvolution& s) const {
     if (s.together > 1) return {};
-    const double copied = s.copies_image ? copied_image() : 0, outputs = images_ * outputs_;
+    const double copied = this->copied(s, groups_ * filters_ * depth_), outputs = images_ * outputs_;
     if (s.is_short) return copied + outputs * std::ceil(filters_ / lanes_) * (1.45 + short_products());
     const double panels = groups_ * panels_of(filters_);
     if (s.is_product) return copied + outputs * panels * (2.5 + prices_.rows * depth_);
@@ -71,8 +71,7 @@ class Price {
 
   std::optional<double> operator()(const ChannelConvolution& s) const {
     const double vectors = images_ * panels_of(groups_), read = vectors * inputs_;
-    const double filters = s.copies_filters ? kTransposed * groups_ * depth_ : 0;
-    const double copied = filters + (s.copies_image ? copied_image() : 0);
+    const double copied = this->copied(s, groups_ * depth_);
     switch (channel_path(channels_as_taps(geometry_))) {
       case ChannelPath::TapRow:
         return vectors * outputs_ * (2 + prices_.tiled * depth_) + 0.8 * read + copied;
@@ -113,6 +112,12 @@ class Price {
   static constexpr double kLarge = 524288;    // elements that the second cache does not hold
 
   double copied_image() const { return kTransposed * images_ * groups_ * inputs_; }
+
+  /// Of so many filters' elements and those of the image that are brought to other places first.
+  template <class Convolution>
+  double copied(const Convolution& s, double filters) const {
+    return (s.copies_filters ? kTransposed * filters : 0) + (s.copies_image ? copied_image() : 0);
+  }
 
   /// The least time of `lines` of 16 filter elements that the second cache does not hold.
   static double far(double lines, double a_line) {

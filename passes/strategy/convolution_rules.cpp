@@ -139,7 +139,7 @@ bool is_short_product(const Graph& body, const WindowGeometry& g) {
 }
 
 Verdict direct_convolution(const StrategyContext& context) {
-  constexpr int64_t kHalfAPanel = 8;
+  constexpr int64_t kHalfAPanel = 8, kOutputsWorthCopies = 32;
   std::string why;
   const std::optional<WindowOp> bytes = byte_convolution(context, why);
   const std::optional<WindowOp> found = bytes ? bytes : host_convolution(context, why);
@@ -157,11 +157,17 @@ Verdict direct_convolution(const StrategyContext& context) {
     return refused("its padding is negative");
   if (g.run_channels) return refused(kRaggedChannels);
   const std::optional<size_t> weight = filter_weight(body, op, why);
-  if (!weight) return refused(why);
+  const bool has_gaps = g.groups > 1 && g.filters % (2 * kHalfAPanel) != 0;  // behind the filters of each group
+  if (!weight && (bytes || has_gaps)) return refused(why);
   const bool is_product = together == 1 && is_product_of_outputs(g);
-  return {DirectConvolution{*weight, filter_panels(g, body.body.type(op.inputs[1]).ndim(), together), true, is_product,
-                            is_product && is_short_product(body.body, g), together},
-          ""};
+  const bool is_worth_it = weight || (g.batch * g.outputs).high() >= kOutputsWorthCopies;
+  return {DirectConvolution{.weight = weight.value_or(0),
+                            .packing = filter_panels(g, body.body.type(op.inputs[1]).ndim(), together),
+                            .copies_filters = !weight,
+                            .is_product = is_product,
+                            .is_short = is_product && is_short_product(body.body, g),
+                            .together = together},
+          is_worth_it ? "" : "its few outputs do not pay for filters that are brought into panels each time"};
 }
 
 /// The multiplications of each channel and filter with tiles of that size, 1 being the definition, and what it takes to

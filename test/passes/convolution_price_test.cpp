@@ -55,6 +55,12 @@ TEST_CASE("convolution prices: one filter a channel, constant or not") {
         "channel-convolution, filters transposed first, image transposed first");
 }
 
+TEST_CASE("convolution prices: filters of all channels, constant or not") {
+  const std::string body = "{ y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w) }";
+  CHECK(chosen("m (float[8,64,16,16] x, float[64,64,3,3] w) => (float[8,64,8,8] y)\n" + body) ==
+        "direct-convolution, filters transposed first, image transposed first");
+}
+
 TEST_CASE("convolution prices: the derivative of depthwise filters sums over the images of a batch") {
   CHECK(chosen(R"(m (float[1,384,16,16] x, float[48,8,16,16] g) => (float[1,48,7,7] y)
 { y = Conv<group = 48, pads = [3, 3, 3, 3]>(x, g) })") ==

@@ -171,7 +171,9 @@ void TreeLayout::choose_width() {
 }
 
 std::optional<TreeTables> TreeLayout::write() const {
-  const auto count = static_cast<int64_t>(laid_.size()), trees = static_cast<int64_t>(model_.roots.size());
+  const auto trees = static_cast<int64_t>(model_.roots.size());
+  // A table of one element would be a literal of the kernel, which walks through tables in memory.
+  const int64_t count = std::max<int64_t>(static_cast<int64_t>(laid_.size()), 2);
   TreeTables made;
   made.reads_negated = reads_negated_;
   made.feature_bits = std::bit_width(static_cast<uint64_t>(features_ * (reads_negated_ ? 2 : 1) - 1));

@@ -140,7 +140,10 @@ bool infer_instance_normalization(const OpView& op, std::vector<TensorType>& res
 std::vector<ValueId> decompose_instance_normalization(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
   const int ndim = op.type(0).ndim();
-  const ValueId x = standardize(build, in[0], range_of(2, ndim), real_of(op.op(), "epsilon"));
+  const DType dtype = op.type(0).dtype;
+  const ValueId own =
+      standardize(build, build.cast(in[0], wide(dtype)), range_of(2, ndim), real_of(op.op(), "epsilon"));
+  const ValueId x = build.cast(own, dtype);
   return {add(build, multiply(build, x, over_channels(build, in[1], ndim)), over_channels(build, in[2], ndim))};
 }
 
@@ -189,7 +192,8 @@ bool infer_lrn(const OpView& op, std::vector<TensorType>& results) {
 
 /// x / (bias + alpha * mean of squares over `size` neighbouring channels)^beta, zeros outside.
 std::vector<ValueId> decompose_lrn(Builder& build, const OpView& op) {
-  const ValueId x = op.op().inputs[0];
+  const DType dtype = op.type(0).dtype;
+  const ValueId x = build.cast(op.op().inputs[0], wide(dtype));
   const Shape shape = op.type(0).shape;
   const int64_t size = int_of(op.op(), "size"), before = (size - 1) / 2;
   const double alpha = real_of(op.op(), "alpha"), beta = real_of(op.op(), "beta"), bias = real_of(op.op(), "bias");
@@ -201,7 +205,7 @@ std::vector<ValueId> decompose_lrn(Builder& build, const OpView& op) {
                                   {"pads", std::vector<int64_t>{before, 0, size - 1 - before, 0}}});
   const ValueId sum =
       with_scalar(build, OpKind::Add, with_scalar(build, OpKind::Mul, build.reshape_to(means, shape), alpha), bias);
-  return {divide(build, x, with_scalar(build, OpKind::Pow, sum, beta))};
+  return {build.cast(divide(build, x, with_scalar(build, OpKind::Pow, sum, beta)), dtype)};
 }
 
 bool infer_mean_variance(const OpView& op, std::vector<TensorType>& results) {
@@ -212,10 +216,12 @@ bool infer_mean_variance(const OpView& op, std::vector<TensorType>& results) {
 /// op.
 std::vector<ValueId> decompose_mean_variance(Builder& build, const OpView& op) {
   const std::vector<int64_t> axes = *op.axes("axes", op.type(0).ndim());
-  const ValueId x = op.op().inputs[0];
+  const DType dtype = op.type(0).dtype;
+  const ValueId x = build.cast(op.op().inputs[0], wide(dtype));
   const ValueId deviation = subtract(build, x, mean(build, x, axes, true));
   const ValueId variance = mean(build, multiply(build, deviation, deviation), axes, true);
-  return {divide(build, deviation, with_scalar(build, OpKind::Add, build.op(OpKind::Sqrt, {variance}), 1e-9))};
+  const ValueId root = with_scalar(build, OpKind::Add, build.op(OpKind::Sqrt, {variance}), 1e-9);
+  return {build.cast(divide(build, deviation, root), dtype)};
 }
 
 bool infer_lp(const OpView& op, std::vector<TensorType>& results) {
@@ -226,12 +232,14 @@ bool infer_lp(const OpView& op, std::vector<TensorType>& results) {
 
 /// x / norm(x) along the axis; a vector of zeros stays zeros, because its norm is replaced by 1.
 std::vector<ValueId> decompose_lp(Builder& build, const OpView& op) {
-  const ValueId x = op.op().inputs[0];
+  const DType dtype = op.type(0).dtype;
+  const ValueId x = build.cast(op.op().inputs[0], wide(dtype));
   const std::vector<int64_t> axes{from_front(int_of(op.op(), "axis"), op.type(0).ndim())};
   const OpKind norm = int_of(op.op(), "p") == 1 ? OpKind::ReduceL1 : OpKind::ReduceL2;
   const ValueId length = build.reduce(norm, x, axes, true);
   const ValueId is_zero = build.op(OpKind::Equal, {length, build.scalar(length, 0)});
-  return {divide(build, x, build.op(OpKind::Where, {is_zero, build.scalar(length, 1), length}))};
+  const ValueId divisor = build.op(OpKind::Where, {is_zero, build.scalar(length, 1), length});
+  return {build.cast(divide(build, x, divisor), dtype)};
 }
 
 }  // namespace

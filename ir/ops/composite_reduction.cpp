@@ -4,7 +4,8 @@
 //   ReduceL2(x)         ->  Sqrt(ReduceSum(x * x))
 //   ReduceLogSumExp(x)  ->  Log(ReduceSum(Exp(x - m))) + m   m = ReduceMax(x): no exponential overflows
 //
-// Logarithms and roots of integers are computed in f64 and saturate.
+// Logarithms and roots of integers are computed in f64 and saturate. Sums that are no result are f32 where operands
+// have 16 bits: ranks and constants would round or overflow them, where a kernel of one rank does not.
 #include "ir/ops/composite.h"
 #include "ir/ops/reduction.h"
 
@@ -12,18 +13,14 @@ namespace weftc {
 
 ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims) {
   const TensorType type = build.type(x);
+  if (is_float(type.dtype) && type.dtype != wide(type.dtype))  // 16 bits do not hold the sum, nor 1/count exactly
+    return build.cast(mean(build, build.cast(x, wide(type.dtype)), axes, keepdims), type.dtype);
   const ValueId sum = build.reduce(OpKind::ReduceSum, x, axes, keepdims);
   Length elements = 1;
   for (int64_t axis : axes) elements = elements * length_of(type.shape[axis]);
   if (!elements.is_constant()) return build.op(OpKind::Div, {sum, build.cast(build.length(elements), type.dtype)});
   const int64_t count = elements.constant();
   if (count == 1) return sum;
-  if (is_float(type.dtype) && dtype_bytes(type.dtype) < 4) {
-    // 16 bits hold neither 1/count exactly nor a count above 65504.
-    const ValueId wide = build.cast(sum, DType::F32);
-    const ValueId factor = build.scalar(wide, 1.0 / static_cast<double>(count));
-    return build.cast(build.op(OpKind::Mul, {wide, factor}), type.dtype);
-  }
   const ValueId number =
       build.scalar(x, is_float(type.dtype) ? 1.0 / static_cast<double>(count) : static_cast<double>(count));
   return build.op(is_float(type.dtype) ? OpKind::Mul : OpKind::Div, {sum, number});
@@ -74,13 +71,16 @@ std::vector<ValueId> decompose_sum_square(Builder& build, const OpView& op) {
   return {r.sum(build, build.op(OpKind::Mul, {r.x, r.x}))};
 }
 
-/// The operand as floats: integers as f64, in which their sums and squares do not wrap.
-ValueId as_floats(Builder& build, ValueId x) { return is_float(build.type(x).dtype) ? x : build.cast(x, DType::F64); }
+/// The operand as floats in which sums and squares neither wrap nor overflow: 16 bits as f32, integers as f64.
+ValueId as_floats(Builder& build, ValueId x) {
+  const DType dtype = build.type(x).dtype;
+  return build.cast(x, is_float(dtype) ? wide(dtype) : DType::F64);
+}
 
 /// Floats as the type of the operand.
 ValueId as_operand(Builder& build, const OpView& op, ValueId x) {
   const DType dtype = op.type(0).dtype;
-  return is_float(dtype) ? x : Term(build, x).saturate(dtype).value();
+  return is_float(dtype) ? build.cast(x, dtype) : Term(build, x).saturate(dtype).value();
 }
 
 std::vector<ValueId> decompose_l2(Builder& build, const OpView& op) {
@@ -138,10 +138,13 @@ std::vector<ValueId> decompose_variadic_sum(Builder& build, const OpView& op) {
 
 std::vector<ValueId> decompose_variadic_mean(Builder& build, const OpView& op) {
   const int count = op.inputs();
-  const ValueId sum = decompose_variadic_sum(build, op)[0];
-  if (count == 1) return {sum};
-  const bool is_real = is_float(op.type(0).dtype);
-  return {with_scalar(build, is_real ? OpKind::Mul : OpKind::Div, sum, is_real ? 1.0 / count : count)};
+  const std::vector<ValueId>& in = op.op().inputs;
+  const DType dtype = op.type(0).dtype;
+  if (count == 1) return {in[0]};
+  if (!is_float(dtype)) return {with_scalar(build, OpKind::Div, decompose_variadic_sum(build, op)[0], count)};
+  ValueId sum = build.cast(in[0], wide(dtype));
+  for (int i = 1; i < count; ++i) sum = add(build, sum, build.cast(in[i], wide(dtype)));
+  return {build.cast(with_scalar(build, OpKind::Mul, sum, 1.0 / count), dtype)};
 }
 
 }  // namespace

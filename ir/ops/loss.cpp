@@ -57,8 +57,10 @@ ValueId loss_of(Builder& build, const OpView& op, ValueId log_probabilities) {
   const std::vector<int64_t> all = range_of(0, static_cast<int64_t>(dims.size()));
   if (reduction == "none") return each;
   if (reduction == "mean" && !weights) return mean(build, each, all, false);
-  const ValueId sum = build.reduce(OpKind::ReduceSum, each, all, false);
-  return reduction == "sum" ? sum : divide(build, sum, build.reduce(OpKind::ReduceSum, weights, all, false));
+  if (reduction == "sum") return build.reduce(OpKind::ReduceSum, each, all, false);
+  const DType dtype = build.type(each).dtype;
+  const auto sum = [&](ValueId of) { return build.reduce(OpKind::ReduceSum, build.cast(of, wide(dtype)), all, false); };
+  return build.cast(divide(build, sum(each), sum(weights)), dtype);
 }
 
 std::vector<ValueId> decompose_likelihood(Builder& build, const OpView& op) {

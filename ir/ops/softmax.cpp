@@ -43,8 +43,10 @@ static std::vector<ValueId> decompose_log_softmax(Builder& build, const OpView& 
   const std::vector<int64_t> axes = softmax_axes(op);
   const ValueId x = op.op().inputs[0];
   const ValueId shifted = subtract(build, x, build.reduce(OpKind::ReduceMax, x, axes, true));
-  const ValueId sum = build.reduce(OpKind::ReduceSum, build.op(OpKind::Exp, {shifted}), axes, true);
-  return {subtract(build, shifted, build.op(OpKind::Log, {sum}))};
+  const DType dtype = build.type(x).dtype;
+  const ValueId powers = build.cast(build.op(OpKind::Exp, {shifted}), wide(dtype));
+  const ValueId sum = build.reduce(OpKind::ReduceSum, powers, axes, true);
+  return {subtract(build, shifted, build.cast(build.op(OpKind::Log, {sum}), dtype))};
 }
 
 /// How many elements dimensions `first` to `last` - 1 have.

@@ -5,6 +5,7 @@
 
 #include "frontend/onnx_import.h"
 #include "ir/base/contains.h"
+#include "ir/string_table.h"
 
 namespace weftc {
 
@@ -137,6 +138,12 @@ bool check_required_attrs(ImportState& state, const OnnxNode& node, const Op& op
   return ok;
 }
 
+static Tensor strings_tensor(const Dims& dims, const std::vector<std::string>& strings) {
+  Tensor tensor(DType::String, dims);
+  for (size_t i = 0; i < strings.size(); ++i) tensor.integers[i] = string_id(strings[i]);
+  return tensor;
+}
+
 /// value_float and the like: the tensor is written down here.
 static std::optional<Tensor> plain_constant(const OnnxAttr& attr) {
   const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
@@ -153,7 +160,17 @@ static std::optional<Tensor> plain_constant(const OnnxAttr& attr) {
     tensor.real = attr.reals;
     return tensor;
   }
+  if (attr.name == "value_string" && attr.kind == OnnxAttr::Kind::Text) return strings_tensor({}, {attr.text});
+  if (attr.name == "value_strings" && (attr.kind == OnnxAttr::Kind::Texts || empty_list))
+    return strings_tensor({count(attr.texts)}, attr.texts);
   return {};
+}
+
+/// Why an element of a constant cannot hold one of the attribute's strings, or "".
+static std::string why_no_strings(const OnnxAttr& attr) {
+  std::string why = why_no_element(attr.text);
+  for (size_t i = 0; why.empty() && i < attr.texts.size(); ++i) why = why_no_element(attr.texts[i]);
+  return why;
 }
 
 std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNode& node, const Loc& loc) {
@@ -165,6 +182,10 @@ std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNod
   const OnnxAttr& attr = node.attrs[0];
   if (attr.name == "value" && attr.kind == OnnxAttr::Kind::Tensor)
     return state.constant(attr.tensors[0], "its tensor", loc);
+  if (const std::string why = why_no_strings(attr); !why.empty()) {
+    state.diags.error("constant-string", loc, "a Constant has a string that {}", why);
+    return {};
+  }
   if (const std::optional<Tensor> tensor = plain_constant(attr))
     return state.module.constants.add(shown_name(node), *tensor);
   state.diags.error("constant-value-unsupported", loc, "a Constant of attribute '{}' ({}) is not supported",

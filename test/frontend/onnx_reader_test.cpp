@@ -239,7 +239,9 @@ TEST_CASE("arity and attributes are those of the record") {
   CHECK(ids("y = Cast(x)") == "attribute-missing");
   CHECK(ids("y = Constant<value_float = 1.0, value_int = 2>()") == "constant-attributes");
   CHECK(ids("y, q = Constant<value_float = 1.0>()") == "constant-outputs");
-  CHECK(ids("y = Constant<value_string = \"a\">()") == "constant-value-unsupported");
+  CHECK(ids("y = Constant<value_int = 1.0>()") == "constant-value-unsupported");
+  CHECK(ids("y = Constant<value_string = \"" + std::string(256, 'a') + "\">()") == "constant-string");
+  CHECK(ids("y = Constant<value_strings = [\"a\", \"" + std::string(256, 'a') + "\"]>()") == "constant-string");
   const std::string text = read_graph("(float x) => (float y) { y = LeakyRelu<alpah = 0.5>(x) }").diags.text();
   CHECK(text.find("LeakyRelu has no attribute 'alpah', did you mean 'alpha'? [unknown-attribute]") !=
         std::string::npos);

@@ -77,7 +77,7 @@ TEST_CASE("kernel candidates: what the schedule pins stays") {
 TEST_CASE("kernel candidates: strategies that take many times longer are left out") {
   const std::string planes = R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[1,1,9,9] x, float[16,1,3,3] w) => (float[1,16,7,7] y) { [plane] y = Conv(x, w) })";
-  CHECK(candidates(planes, "") == "plane: unfolded-convolution 4 panels, one thread");
+  CHECK(candidates(planes, "") == "plane: direct-convolution, one thread, unfolded-convolution 4 panels");
   CHECK(candidates(planes, "weft: 1\n", cuda_target({"sm_90"})).find("128x128") != std::string::npos);
   const std::string filters = R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[1,1,9,9] x) => (float[1,16,7,7] y) <float[16,1,3,3] w = random(1, 0.5)> { [unfolded] y = Conv(x, w) })";

@@ -13,7 +13,7 @@ std::string team_text(RowTeam team) {
   return team == RowTeam::Thread ? "" : team == RowTeam::Warp ? " by warp" : " by block";
 }
 
-/// What a convolution brings into another order first.
+/// Names the operands that a convolution brings into another order first.
 template <class Convolution>
 std::string copies_text(const Convolution& s) {
   return std::string(s.copies_filters ? ", filters transposed first" : "") +

@@ -110,7 +110,7 @@ void AxisRule::check_factor() const {
   }
 }
 
-/// Of a dimension that has the loop once for each group: the ranks' blocks make up each group.
+/// True if the ranks' blocks make up each group of a dimension that has the loop once for each group.
 bool AxisRule::is_whole_times(const Extent& extent, const Factor& loop, int64_t block) const {
   if (extent.is_run_time() || extent.bound == loop.extent) return true;
   return loop.extent % (block * mesh[static_cast<size_t>(axis)].size) == 0;

@@ -44,9 +44,9 @@ bool has_fitting_bias(const OpView& op, int64_t channels);
 /// Writes out kernel_shape, strides, dilations and pads, and auto_pad becomes NOTSET. Where SAME_* pads an image by a
 /// length that only a run knows, auto_pad stays and there are no `pads`.
 void canonical_window(Op& op, const Window& window, const Shape& image);
-/// Of canonical attributes: whether the padding follows from the lengths of the image.
+/// Whether the padding follows from the lengths of the image; the attributes are canonical.
 bool pads_by_length(const Op& op);
-/// Of canonical attributes: the elements of padding before spatial dimension `d` of `in` elements.
+/// The elements of padding before spatial dimension `d` of `in` elements; the attributes are canonical.
 Length padding_before(const Op& op, size_t d, const Length& in);
 /// The window as the canonical attributes of an op on local tensors tell it.
 Window window_of_attrs(const Op& op, const Dims& in, const Dims& out);

@@ -184,7 +184,7 @@ std::vector<Unfolded> TypeInference::refuse(OpId id, size_t branch, const std::s
   return outputs;
 }
 
-/// Of branches that give other numbers of dimensions, the nodes after the If can read only one.
+/// The nodes after the If can read only one of two branches that give other numbers of dimensions.
 void TypeInference::refuse_other_ndim(OpId id, std::vector<std::vector<Unfolded>>& outputs) {
   const Op& op = graph_.op(id);
   const auto is_unlike = [&](size_t i) {

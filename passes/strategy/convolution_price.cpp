@@ -113,7 +113,7 @@ class Price {
 
   double copied_image() const { return kTransposed * images_ * groups_ * inputs_; }
 
-  /// Of so many filters' elements and those of the image that are brought to other places first.
+  /// The time to bring so many elements of filters, and those of the image, to other places first.
   template <class Convolution>
   double copied(const Convolution& s, double filters) const {
     return (s.copies_filters ? kTransposed * filters : 0) + (s.copies_image ? copied_image() : 0);
@@ -138,8 +138,8 @@ class Price {
     return panels - (std::fmod(filters_ - 1, 16) < 8 ? 0.31 : 0);
   }
 
-  /// What unfolds one group of an image. 16 neighbouring outputs of one row are moved at once, if windows move by one
-  /// element and lie inside the image; others one by one.
+  /// The time to unfold one group of an image. 16 neighbouring outputs of one row are moved at once, if windows move by
+  /// one element and lie inside the image; others one by one.
   double windows_as_panels() const {
     const double panels = panels_of(outputs_), width = outputs_ / rows_;
     const bool is_even = std::fmod(width, 16) == 0;

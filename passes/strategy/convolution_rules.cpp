@@ -157,7 +157,7 @@ Verdict direct_convolution(const StrategyContext& context) {
     return refused("its padding is negative");
   if (g.run_channels) return refused(kRaggedChannels);
   const std::optional<size_t> weight = filter_weight(body, op, why);
-  const bool has_gaps = g.groups > 1 && g.filters % (2 * kHalfAPanel) != 0;  // behind the filters of each group
+  const bool has_gaps = g.groups > 1 && g.filters % (2 * kHalfAPanel) != 0;  // after the filters of each group
   if (!weight && (bytes || has_gaps)) return refused(why);
   const bool is_product = together == 1 && is_product_of_outputs(g);
   const bool is_worth_it = weight || (g.batch * g.outputs).high() >= kOutputsWorthCopies;
@@ -291,7 +291,7 @@ constexpr StrategyRule kRules[] = {
     {WindowReduction::kName, window_reduction, "pools"},
 };
 
-/// What a strategy takes where its image lies as it wants.
+/// The price of a strategy where its image lies as it wants.
 std::optional<double> seconds_alone(const StrategyContext& context, Strategy strategy) {
   set_copies_image(strategy, false);
   return convolution_seconds(strategy, context.body, context.target);

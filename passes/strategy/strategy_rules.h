@@ -48,7 +48,7 @@ struct PricedStrategy {
   Strategy strategy;
   double seconds;
 };
-/// Of the strategies of a convolution on the host that have prices (convolution_price.h) the cheapest that reads images
+/// The cheapest of the strategies of a host convolution that have prices (convolution_price.h) and read images
 /// with channels innermost, and the cheapest that reads planes.
 struct ConvolutionForms {
   std::optional<PricedStrategy> innermost, planes;

@@ -3,7 +3,7 @@
     train.py [--networks gpt2,convnext,... --rounds 3 --steps 14 --threads 1,2 --arch LEVEL]
 
 PyTorch exports each network; weft compiles what it wrote. The three run in turns, each round a process of each; the losses of
-all steps have to agree. A time is the median of the rounds' medians, `least` the least of all steps behind the first four.
+all steps have to agree. A time is the median of the rounds' medians, `least` the least of all steps after the first four.
 Memory is the peak of the whole process, and what comes before the first step is what weft compile takes, or the first step of
 the other two.
 """
@@ -29,7 +29,7 @@ FIRST = 4  # steps that do not count
 
 
 def run(command):
-    """What the command prints, and the MiB that it had at most."""
+    """Runs the command. Returns its standard output, and the MiB that it had at most."""
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out, err = process.stdout.read(), process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)

@@ -188,7 +188,7 @@ class Vit(nn.Module):
 
 
 class Dlrm(nn.Module):
-    """Numbers and 26 kinds that are looked up, their products with each other, and layers behind them."""
+    """Numbers and 26 kinds that are looked up, their products with each other, and layers after them."""
 
     TABLES, ROWS, WIDTH, NUMBERS = 26, 10000, 16, 13
 

@@ -127,7 +127,7 @@ class RowCursor<R, EvenRows<T, Step>> {
   static constexpr int kRowsOfPointer = 1;
 #endif
   static constexpr int kPointers = (R + kRowsOfPointer - 1) / kRowsOfPointer;
-  /// Of neighbouring steps g++ takes the empty step_ for one that nobody has written.
+  /// g++ takes the empty step_ of neighbouring steps for one that nobody has written.
   [[gnu::always_inline]] int64_t distance(int64_t steps) const {
     if constexpr (std::is_same_v<Step, UnitStep>)
       return steps;
@@ -184,7 +184,7 @@ struct Prefetch {
 template <int R>
 inline constexpr int kRound = kVectorBytes == 64 && R > kFewRows ? 4 : 8;
 
-/// sum[r] += row r * the panels in V vectors, for some steps, behind which both cursors stand then.
+/// sum[r] += row r * the panels in V vectors, for some steps, after which both cursors stand then.
 template <class T, int kSteps, int R, int V, class Vector, class Rows, class Panels>
 [[gnu::always_inline]] inline void add_steps(Vector (&sum)[R][V], Rows& rows, Panels& panels) {
   using S = Simd<T>;

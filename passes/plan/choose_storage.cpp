@@ -154,8 +154,8 @@ class StorageChooser {
     return direct && body.dims(image_of(body))[kChannels] % direct->together != 0;
   }
 
-  /// Whether a convolution has filters that change. Norms' derivatives go along the rows of its images, and take ten
-  /// times as long where these lie apart; to copy the images takes less than they gain.
+  /// Whether a convolution has filters that change. Norms' derivatives go along the rows of its images, and take
+  /// several times as long where these lie apart; to copy the images takes less than they gain.
   static bool is_of_training(const Strategy& strategy) {
     const auto* direct = std::get_if<DirectConvolution>(&strategy);
     return direct && direct->copies_filters;

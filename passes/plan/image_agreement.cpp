@@ -12,12 +12,11 @@
 
 #include "passes/cost/cost_model.h"
 #include "passes/plan/kernel_forms.h"
+#include "passes/strategy/convolution_price.h"
 
 namespace weftc {
 
 namespace {
-
-constexpr double kSecondsAnElement = 0.5e-9;  // that is brought to another place
 
 /// Where a convolution reads an image or writes its result.
 struct End {
@@ -132,7 +131,7 @@ class ImageAgreement {
 
   double seconds(size_t k, const PricedStrategy& form, bool innermost) {
     double total = form.seconds * launches_[k];
-    for (const End& end : ends_of_[k]) total += kSecondsAnElement * end.elements * part_against(end, innermost);
+    for (const End& end : ends_of_[k]) total += kSecondsTransposed * end.elements * part_against(end, innermost);
     return total;
   }
 

@@ -108,8 +108,8 @@ class Price {
   }
 
  private:
-  static constexpr double kTransposed = 0.5;  // of an element that is brought to another place
-  static constexpr double kLarge = 524288;    // elements that the second cache does not hold
+  static constexpr double kTransposed = 1e9 * kSecondsTransposed;
+  static constexpr double kLarge = 524288;  // elements that the second cache does not hold
 
   double copied_image() const { return kTransposed * images_ * groups_ * inputs_; }
 

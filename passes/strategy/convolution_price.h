@@ -9,9 +9,11 @@
 
 namespace weftc {
 
+/// The time to bring an element of an image or of filters to another place.
+inline constexpr double kSecondsTransposed = 0.5e-9;
+
 /// Seconds of one launch of a kernel whose body has a convolution, with its operands in a near cache; nothing for other
-/// bodies, strategies and types than those of convolutions of 32-bit floats, and for devices. Fitted to 1188
-/// convolutions: of nine in ten that fit the second cache the time is between 0.75 and 1.55 times the prediction.
+/// bodies, strategies and types than those of convolutions of 32-bit floats, and for devices.
 std::optional<double> convolution_seconds(const Strategy& strategy, const KernelBody& body, const Target& target);
 
 }  // namespace weftc

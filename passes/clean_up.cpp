@@ -1,4 +1,4 @@
-// Dead and duplicate removal, run after every pass, so that passes may leave both behind.
+// Removes dead and duplicate ops after every pass, so that no pass has to clean up.
 //
 //   %a = Add(%x, %y), %b = Add(%x, %y)   ->   what read %b reads %a, and selectors find both names
 #include <algorithm>
@@ -21,8 +21,8 @@ bool has_reader(const Graph& graph, const Op& op) {
   return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return !graph.value(v).uses.empty(); });
 }
 
-/// Removes ops without readers, from the end, so that those of an op are gone before it is reached. What holds a
-/// run-time length is kept as long as a value has it, or a relation is demanded where it is not 0.
+/// Removes ops without readers, from the end, so that the readers of an op are gone before it is reached. Keeps the op
+/// that holds a run-time length as long as a value has that length, or a relation is demanded where it is not 0.
 void remove_dead(Module& module, Graph& graph) {
   std::vector<OpId> order = graph.order();
   const LengthHolders holders(graph);
@@ -104,10 +104,10 @@ std::string op_key(const Module& module, const Graph& graph, const Op& op) {
   return key;
 }
 
-/// False for what must stay apart though it looks alike: random draws are keyed by their node, regions are not
-/// compared, equal constants of several elements are merged when packed, each copy has memory of its own. Reshards are
-/// shared by the layout pass already. A stage of a pipeline, and a part of a training, has constants of its own: ops
-/// know their stages once there are places.
+/// False for ops that must stay separate although they look alike: random draws are keyed by their node, regions are
+/// not compared, and each copy has memory of its own. Equal constants of several elements are merged later, when they
+/// are packed. The layout pass already shares reshards. Each stage of a pipeline, and each part of a training, has
+/// constants of its own; ops know their stages once there are places.
 bool may_merge(const Module& module, const Graph& graph, const Op& op) {
   if (op.kind == OpKind::Constant)
     return !module.places.empty() && !module.training && graph.type(op.outputs[0]).count() == 1;

@@ -1,4 +1,4 @@
-// Follows operands up to their constants, to a bounded depth: a weight has few ops in front of what reads it.
+// Follows operands up to their constants, to a bounded depth: few ops stand between a weight and its reader.
 #include "passes/constant_values.h"
 
 #include <algorithm>

@@ -13,17 +13,17 @@ namespace weftc {
 
 struct OpLayouts;
 
-/// What tests let transforms assume where a rule refuses, so that the rule can be held against evaluation. Without it,
-/// as in the compiler, the rules decide.
+/// Assumptions that tests let transforms make where a rule refuses, so that the rule can be compared with evaluation.
+/// In the compiler this is null, and the rules decide.
 struct UncheckedRules {
-  /// The state of an axis with which a result goes on where the rule finds none; nothing where it cannot have one.
+  /// The state in which a result carries an axis on where the rule finds none; nothing where it cannot have one.
   std::optional<AxisState> (*carried)(const Graph& graph, const Op& op, size_t result, int axis,
                                       const std::vector<Layout>& arriving);
-  /// The layouts of an op of which a slice of one result is wanted and the rule gives none.
+  /// The layouts of an op when a slice of one result is wanted and the rule gives none.
   OpLayouts (*cut)(const Graph& graph, const Op& op, size_t result, int axis, AxisState state, OpLayouts settled);
 };
 
-/// All that a pass may look at beside the module.
+/// All that a pass may read besides the module.
 struct Env {
   const Schedule& schedule;
   const Target& target;

@@ -1,4 +1,4 @@
-// One loop over the table of passes. What is printed is the graph after cleanup.
+// One loop over the table of passes. It prints the graph after cleanup.
 #include "passes/runner.h"
 
 #include <algorithm>

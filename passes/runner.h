@@ -1,4 +1,4 @@
-// Runs the pipeline: cleanup, form check, timing and dumps after every pass, so that passes hold none of it.
+// Runs the pipeline: cleanup, form check, timing and dumps after every pass, so that no pass does these itself.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,11 +10,11 @@ namespace weftc {
 struct RunOptions {
   std::vector<std::string> print_after;  // pass names; their graphs go to `printed`
   std::string stop_after;                // last pass to run; empty: all
-  std::string start_behind = {};         // the last pass that the module has behind it; empty: none
+  std::string start_behind = {};         // the last pass that has already run on the module; empty: none
   bool keep_all = false;                 // print after every pass (--dump-dir)
   std::vector<std::string> skip;         // passes that the graph is right without
 };
-/// What one pass took and left.
+/// Time and result of one pass.
 struct PassReport {
   std::string name;
   double seconds = 0;
@@ -27,10 +27,10 @@ struct RunReport {
   std::string running;   // the last pass that began
 };
 
-/// False after reporting an error; a graph that is not of the promised form is an InternalError naming the pass.
+/// False after reporting an error. A graph that is not of the promised form is an InternalError naming the pass.
 bool run_pipeline(Module& module, const Env& env, const RunOptions& options, RunReport& report);
 
-/// Removes ops without readers and merges equal ones (joining origins), in all regions. What the runner does between
+/// Removes ops without readers and merges equal ones (joining origins), in all regions. The runner calls it between
 /// passes.
 void clean_up(Module& module);
 

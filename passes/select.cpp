@@ -103,7 +103,7 @@ bool SelectableNames::means(const std::string& name, OpId id) const {
                                    [&](const std::string& of) { return !aliases_.contains(of) && means(of, id); });
   }
   if (op.name == name) return true;
-  // A reshard belongs to the node it stands behind, but that node's name does not mean it.
+  // A reshard comes after its node and has that origin, but the node's name does not mean it.
   if (category(op) == Category::Collective) return false;
   return std::any_of(op.origins.begin(), op.origins.end(),
                      [&](OriginId origin) { return module_.origins[origin.index].name == name; });
@@ -140,7 +140,7 @@ std::vector<ValueId> SelectableNames::weights(const std::string& name) const {
       const ValueId v = graph_.op(id).inputs[i];
       const bool belongs_to_words = graph_.op(id).kind == OpKind::BlockMatMul && i == 2;
       if (!v || belongs_to_words || !is_made_of_constants(graph_, v)) continue;
-      // What the node was decomposed to may read its weight through further parts of the node.
+      // An op that the node was decomposed to may read its weight through further ops of the same node.
       const bool from_inside = graph_.producer_op(v).kind != OpKind::Constant && contains(parts, graph_.producer(v));
       std::vector<ValueId>& found = category(graph_.op(id)) == Category::Contraction ? of_products : others;
       if (!from_inside && !contains(found, v)) found.push_back(v);

@@ -11,7 +11,7 @@
 
 namespace weftc {
 
-/// What a name can mean in a module: built once, then kept up to date with `add_new_ops`.
+/// Maps names to the ops and values of a module: built once, then kept up to date with `add_new_ops`.
 class SelectableNames {
  public:
   SelectableNames(const Module& module, const Graph& graph, const Aliases& aliases = no_aliases());
@@ -22,8 +22,8 @@ class SelectableNames {
   std::vector<OpId> ops(const std::string& name) const;
   /// The value meant by a name: a value's own name, else the results of the node of that name that others read.
   std::vector<ValueId> values(const std::string& name) const;
-  /// What the node of that name reads that follows from constants alone: what its products and convolutions read of it,
-  /// else the largest such operand. One value, but for nodes that read several alike.
+  /// The weights of the node of that name: operands of its products and convolutions that follow from constants alone,
+  /// else the largest such operand. It is one value, unless the node reads several alike.
   std::vector<ValueId> weights(const std::string& name) const;
   /// True if a name can be selected.
   bool has(const std::string& name) const;
@@ -47,7 +47,7 @@ class SelectableNames {
   void add_bearer(const std::string& name, OpId id);
   bool is_borne(const Bearers::value_type& entry) const;
   bool means(const std::string& name, OpId id) const;
-  /// The op in whose regions a selector would match; none where it would not.
+  /// The op in whose regions a selector would match; invalid where none would.
   OpId find_holder(const Selector& selector) const;
   template <class Found>
   void for_each_match(const std::string& pattern, const Found& found) const;
@@ -60,7 +60,7 @@ class SelectableNames {
   size_t taken_ = 0;  // of the graph's op ids
 };
 
-/// The value that is the given one, computed again for the backward pass; none where that one is kept.
+/// The copy of the value that is recomputed for the backward pass; invalid where the value itself is kept.
 ValueId find_again(const Graph& graph, ValueId value);
 
 }  // namespace weftc

@@ -8,10 +8,10 @@
 
 namespace weftc {
 
-/// ", did you mean 'h.{l}.attn.c_attn.weight'?": what the selector may have meant among the names, as a pattern with
-/// its variables: the nearest by spelling that ends alike, else the shortest name that has all its components, of which
-/// `weight_of(NODE)` is made where a weight was looked for and `has_weight` says that the name is a node with one, else
-/// the nearest. Where nothing is like it, what lists the names.
+/// ", did you mean 'h.{l}.attn.c_attn.weight'?": a name that the selector may have meant, as a pattern with its
+/// variables. It is the nearest by spelling that ends alike, else the shortest name that has all components of the
+/// selector, else the nearest. If the selector looks for a weight and `has_weight` says that the name is a node with
+/// one, the text says `weight_of(NODE)`. Where nothing is similar, it names the command that lists the names.
 std::string suggest_name(const Selector& selector, const std::vector<std::string>& names,
                          const std::function<bool(const std::string& name)>& has_weight);
 

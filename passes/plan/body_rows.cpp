@@ -145,8 +145,8 @@ class RowFinder {
     return layouts;
   }
 
-  /// False where the value has other rows, or is to be whole, or where each row would be in several places: slices over
-  /// ranks may be digits of an index, rows of a thread are one behind the other.
+  /// False where the value has other rows, or must be whole, or where each row would lie in several pieces. A slice
+  /// over ranks may be a digit of an index, but the rows of a thread must be consecutive.
   bool put(ValueId v, AxisState state) {
     ValueRows& own = rows_[v.index];
     if (own == ValueRows{state}) return true;

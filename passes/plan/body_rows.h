@@ -4,7 +4,8 @@
 //   h [1, 8, 128]   ReduceSum over 1  a sum over the rows                                         may not
 //
 // The rules are those by which values are sliced over ranks (passes/layout), on an axis with as many coordinates as
-// there are rows. What asks for its own position along the dimension has no rows: an index pattern, a draw, a look-up.
+// there are rows. An op that depends on its own position along the dimension has no rows: an index pattern, a random
+// draw, a look-up.
 #pragma once
 #include <optional>
 #include <vector>
@@ -24,8 +25,8 @@ struct ValueRows {
 };
 using BodyRows = std::vector<ValueRows>;  // by ValueId
 
-/// The rows of all values of a body, of which some are known; nothing where a value of one row is made of another
-/// one's, or where an op is none that the rules are for.
+/// Extends the known rows to all values of a body. Returns nothing where a row of a value depends on other rows, or
+/// where the rules do not cover an op.
 std::optional<BodyRows> rows_of_body(const Module& module, const Graph& body, const Length& count, BodyRows known);
 
 }  // namespace weftc

@@ -6,8 +6,8 @@
 //   conv -> Transpose -> y[1, 56, 56, 64]       the channels are innermost already: y stays row-major
 //   product -> Transpose -> x[1, 64, 56, 56]    its columns are channels: x is stored as 0 2 3 1
 //
-// What steps other than kernels read or write, and windows that peers reach, stay row-major. Launches of one kernel
-// whose buffers lie differently get a kernel each.
+// Buffers that steps other than kernels read or write stay row-major, and so do windows that peers reach. Launches of
+// one kernel whose buffers lie differently get a kernel each.
 #include <algorithm>
 #include <set>
 
@@ -26,8 +26,8 @@ bool goes_with(const IndexExpr& index, const IndexExpr& channel) {
   return index == channel || (stride.affine && stride.coefficient == 1);
 }
 
-/// Whether one element of `value` is computed of one of `from`, and dimension `dim` of that one is the channels of an
-/// image that `value` is: views may stand between the two, and the dimension be another one's.
+/// Whether each element of `value` is computed from one element of `from`, and dimension `dim` of `from` holds the
+/// channels of the image `value`. Views may lie between the two, so `dim` may be another dimension of `value`.
 bool makes_channels_of(const KernelBody& body, ValueId value, ValueId from, int dim) {
   const IndexList index = element_of(body, value);
   if (index.size() <= 2) return false;
@@ -53,7 +53,7 @@ bool makes_channels_of(const KernelBody& body, ValueId value, ValueId from, int 
   return false;
 }
 
-/// What is known of a buffer.
+/// Constraints and votes on a buffer's storage.
 struct Wishes {
   bool is_fixed = false;  // row-major, whatever kernels want
   int votes = 0;          // of kernels, for channels innermost; negative: against

@@ -1,11 +1,11 @@
-// The step cut-chains of planning: on a target whose kernels the threads of a team share, kernels between which much
-// memory lies run one behind the other for a block of rows, then for the next block. Attention is the common case:
+// The step cut-chains of planning, for targets whose threads of a team share a kernel. Consecutive kernels with much
+// memory between them run one after another for a block of rows, then for the next block. Attention is the common case:
 //
 //   scores = q kT            [12, 1500, 1500]         for 12 x 13 blocks of 1 x 120 rows:
 //   p      = softmax(scores) [12, 1500, 1500]    ->     scores [120, 1500], p [120, 1500], y of 120 rows
 //   y      = p v             [12, 1500, 64]
 //
-// What lies between the kernels stays in the cache of the thread that computes the block, and memory grows with the
+// The values between the kernels stay in the cache of the thread that computes the block, and memory grows with the
 // length of the sequence instead of its square (FLAT). Every row is computed as before, so that no bit changes.
 #include <algorithm>
 #include <set>
@@ -19,11 +19,11 @@ namespace weftc {
 
 namespace {
 
-/// Less than the cache of a core holds is not worth it.
+/// A chain that saves less than the cache of a core holds is not worth it.
 constexpr int64_t kLeastBytes = int64_t{1} << 20;
-/// Rows of a block are at most as many as contract.h takes at once. Of longer rows they are fewer, so that the third
-/// level of caches holds what some threads have between their kernels; but each block brings the other operand of a
-/// product into panels again (attention of 16384 tokens: 24 rows 2.1 s, 120 rows 1.7 s).
+/// A block has at most as many rows as contract.h takes at once. Longer rows mean fewer rows, so that the third level
+/// of caches holds the intermediate values of some threads. But each block packs the other operand of a product into
+/// panels again (attention of 16384 tokens: 24 rows 2.1 s, 120 rows 1.7 s).
 constexpr int64_t kManyBytes = int64_t{1} << 23, kMostBytes = int64_t{1} << 25;
 constexpr int64_t kManyRows = 120, kFewRows = 24, kTileRows = 12;  // as contract.h cuts rows
 /// Small matrices go together, so that a call of a kernel is worth making.
@@ -228,7 +228,7 @@ class ChainCutter {
     return all;
   }
 
-  /// What only the chain touches.
+  /// Plain buffers that only the chain touches.
   std::vector<BufferId> inside_of(const LoopStep& chain) const {
     std::vector<BufferId> inside;
     for (const Step& step : chain.body)

@@ -1,6 +1,6 @@
 // The step cut-phases of planning: forward, backward and update of a training become blocks, so that each is a function
-// of the emitted program. Micro-batches are one block, in whose loop an evaluation leaves out what is not forward; sums
-// of gradients over ranks, which stand behind them, belong to the update.
+// of the emitted program. All micro-batches are one block, whose loop leaves out the steps that are not forward when it
+// evaluates. The sums of gradients over ranks that follow them belong to the update.
 #include <algorithm>
 
 #include "passes/plan/plan_parts.h"

@@ -13,9 +13,9 @@ struct StrategyChoice {
   ConvolutionForms forms = {};
 };
 
-/// Each convolution was chosen for itself. An image that one leaves in planes and the next one reads with its channels
-/// innermost, or the other way round, takes time to bring from one order to the other, so that one of the two may do
-/// better with its second best strategy. `choices` are by KernelId.
+/// Makes convolutions agree, since each strategy was chosen by itself. Where one convolution writes an image in planes
+/// and the next reads it with its channels innermost, or the reverse, reordering takes time. Then one of the two may be
+/// faster with its second best strategy. `choices` are by KernelId.
 void agree_on_images(const PlanDraft& planning, std::vector<StrategyChoice>& choices);
 
 }  // namespace weftc

@@ -3,10 +3,9 @@
 //   a = Conv(x)   b = Conv(y)   c = Concat(a, b)      a and b are stripes of c, and c is no step any more
 //   y = Conv(x)   c = Concat(Slice(y, 0 .. 7), Slice(y, 8 .. 15), z)   y is one stripe of c
 //
-// An operand can lie there if the kernel that makes it puts each element where it belongs, if runs of them fill cache
-// lines, and if nothing but the Concat reads it: half of the lines of each page are half of the sets of a cache, and
-// pools of a U-Net took four times as long when they read their images so. The others are copied as before, if they are
-// neighbours.
+// An operand can lie there if its kernel can write each element in place, if its runs fill cache lines, and if only the
+// Concat reads it. Another reader would use half of the lines of each page, which map to half of the sets of a cache:
+// pools of a U-Net took four times as long. Other operands are copied as before, together if they are neighbours.
 #include <algorithm>
 #include <map>
 

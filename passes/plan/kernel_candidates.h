@@ -1,4 +1,4 @@
-// What a tuner may try for kernels: their other legal strategies, as pins that stand behind those of the user's
+// Candidates of a tuner for kernels: their other legal strategies, as pins that are added after those of the user's
 // schedule.
 #pragma once
 #include <string>
@@ -16,8 +16,8 @@ struct KernelCandidates {
   std::vector<KernelPin> pins;  // not what the Plan has already
   size_t pruned = 0;            // legal ones that take much longer by the cost model
 };
-/// Promising: without those that the cost model puts far behind, and with one thread only for what takes little time.
-/// All: every legal strategy but plain loops, each by all threads and by one.
+/// Promising: leaves out strategies that are much slower by the cost model, and tries one thread only for short
+/// kernels. All: every legal strategy but plain loops, each by all threads and by one.
 enum class Reach : uint8_t { Promising, All };
 
 /// The kernels of a Plan that have another strategy to try and are not pinned by the schedule, the costliest first.

@@ -1,7 +1,7 @@
-// Names are looked up from the special to the general: nodes of that name, and kernels whose own name no node has; then
+// Looks up names from the special to the general: nodes of that name, and kernels whose own name no node has; then
 // values that kernels write; then ops and values inside kernels. A kernel's own name is made from a node's and may read
-// like another node's (`a.b` gives `a_b`), therefore nodes come first. What matches nothing, what may mean each of
-// several kernels, and a kernel that is pinned twice are errors.
+// like another node's (`a.b` gives `a_b`), therefore nodes come first. A name that matches nothing, a name that may
+// mean each of several kernels, and a kernel that is pinned twice are errors.
 #include "passes/plan/kernel_pins.h"
 
 #include <algorithm>
@@ -84,7 +84,7 @@ Named kernels_by_name(const Plan& plan) {
 
 bool is_pattern(const std::string& name) { return name.find_first_of("*{") != std::string::npos; }
 
-/// What the names of a schedule mean in a Plan.
+/// Resolves the names of a schedule in a Plan.
 class KernelNames {
  public:
   explicit KernelNames(const PlanDraft& draft)
@@ -166,8 +166,8 @@ class PinResolver {
   }
 
  private:
-  /// Of several kernels that compute one node the only one that can have the strategy. A pattern means all if there is
-  /// no such one.
+  /// If several kernels compute one node, the only one for which the strategy is legal. A pattern means all kernels if
+  /// there is no single legal one.
   std::set<size_t> meant_of(const KernelPin& pin, const std::set<size_t>& kernels) const {
     if (kernels.size() == 1) return kernels;
     std::set<size_t> legal;

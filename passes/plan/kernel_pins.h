@@ -18,8 +18,8 @@ namespace weftc {
 /// Whether the strategy of a pin is legal for a kernel, given by its number.
 using IsLegalPin = std::function<bool(const KernelPin&, size_t)>;
 
-/// The schedule's pin of each kernel, null where there is none. Reports pins that match nothing, names that may mean
-/// each of several kernels, and kernels that two pins mean.
+/// The schedule's pin of each kernel; null where the schedule pins nothing. Reports pins that match nothing, names that
+/// may mean each of several kernels, and kernels that two pins mean.
 std::vector<const KernelPin*> pins_of_kernels(const PlanDraft& draft, const IsLegalPin& is_legal);
 /// Gives each kernel its `pin_name`.
 void name_kernels_for_pins(PlanDraft& draft);

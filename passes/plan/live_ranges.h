@@ -5,9 +5,9 @@
 //   x_norm               [-------]                                  written by 1, read by 2
 //
 // A range spans the accesses of its buffer; a loop that the buffer outlives counts as one step (inputs and outputs
-// outlive all). In loops on several streams chunks overlap, and so they do where a step touches the memory of other
-// ranks, which are not in the same chunk; threads that share the rows of a loop are not in the same trip. What belongs
-// to such a loop is live all through it.
+// outlive all). Chunks overlap in loops on several streams, and where a step touches the memory of other ranks, which
+// may be in another chunk. Threads that share the rows of a loop may be in different trips. A buffer of such a loop is
+// live all through it.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -30,7 +30,7 @@ class LiveRanges {
  public:
   explicit LiveRanges(const Plan& plan);
 
-  /// Position of the step behind the last one.
+  /// The position after the last step.
   int end() const { return static_cast<int>(names_.size()) - 1; }
   /// The steps that touch a buffer, but for those of `except`.
   LiveRange of(size_t buffer, const std::vector<const Step*>& except = {}) const;

@@ -1,5 +1,5 @@
-// A launch is copied with its kernel, its buffers and its weights; the rows of planning that come behind the choice of
-// storages then order, place and pack as ever.
+// Copies each launch with its kernel, its buffers and its weights. The rows of planning that follow the choice of
+// storages then order, place and pack them as in every Plan.
 #include "passes/plan/lone_kernels.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 /// The first row that lone_plan does itself.
 constexpr const char* kFirstRow = "place-weights";
 
-/// The step that launches it; null if there is none outside of loops and branches.
+/// The step that launches the kernel; null if no step outside of loops and branches does.
 const Step* launch_of(const LoneKernel& lone) {
   for (const Block& block : lone.plan->blocks)
     for (const Step& step : block.steps)
@@ -95,8 +95,8 @@ class LoneDraft {
     return at->second;
   }
 
-  /// What some launch reads is an input of the program, a row of elements whatever its storage: memory that nobody
-  /// wrote would be one page of zeros, which no cache misses.
+  /// Makes each buffer that a launch reads an input of the program, as a row of elements whatever its storage. Memory
+  /// that nobody wrote would be a single page of zeros, which never misses the cache.
   void add_inputs() {
     Plan& made = draft_.plan;
     std::vector<bool> is_read(made.buffers.size(), false);

@@ -42,8 +42,8 @@ RowContext::Launch row_launch(const LaunchStep& launch, const RowAxis& axis) {
   return found;
 }
 
-/// The rows of a body's values, as its parameters' memory has them. Of what a Slice reads a part the body tells where
-/// the rows are.
+/// The rows of a body's values, as its parameters' memory has them. Where a Slice reads a part of a parameter, the body
+/// tells where the rows are.
 std::optional<BodyRows> rows_of(const Module& module, const Graph& body, const std::vector<Parameter>& parameters,
                                 const RowContext::Launch& launch) {
   BodyRows known(body.value_capacity());

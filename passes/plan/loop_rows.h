@@ -1,4 +1,4 @@
-// Rows of a loop: a dimension that every step of its body has, and of which no step makes one row of another one's.
+// Rows of a loop: a dimension that every step of its body has, such that each row is computed from that row alone.
 //
 //   loop { z = x[trip] + h R;  h = tanh(z) }      h [8, 128]: rows of 128 elements; R is read by all rows
 #pragma once
@@ -19,7 +19,8 @@ struct RowContext {
   const Module& module;
   const std::vector<int> users;  // buffer_users
 
-  /// A launch by the elements from row to row of its operands: none for what all rows read as a whole.
+  /// A launch, by the distance in elements between rows of each operand; nothing for an operand that all rows read as a
+  /// whole.
   struct Launch {
     KernelId kernel;
     Length count;
@@ -30,25 +31,25 @@ struct RowContext {
   mutable std::map<std::string, std::optional<BodyRows>> known = {};
 };
 
-/// The rows of all buffers and weights of the loop, if row `i` of `buffer` is `block` indices of its dimension `dim`
-/// from `i * block` on; nothing where the body does more than launch kernels and copy, or where a kernel needs other
-/// rows than its own. There may be as many as only a run knows.
+/// The rows of all buffers and weights of the loop, if row `i` of `buffer` is `block` indices of its dimension `dim`,
+/// from `i * block` on. Nothing where the body does more than launch kernels and copy, or where a kernel reads other
+/// rows than its own. The number of rows may be a run-time length.
 std::optional<SharedRows> rows_of_loop(const RowContext& context, const LoopStep& loop, BufferId buffer, int dim,
                                        int64_t block = 1);
 
-/// The rows along one axis of the values of a kernel, as a launch in such a loop has them; nothing where it makes a row
-/// of others.
+/// The rows along one axis of the values of a kernel, as a launch in such a loop has them; nothing where a row is
+/// computed from other rows.
 std::optional<BodyRows> rows_of_launch(const Plan& plan, const Module& module, const LaunchStep& launch,
                                        const RowAxis& axis);
 
 /// Whether nothing but the steps of the loop's body touches the buffer. `users`: buffer_users of the Plan.
 bool is_inside(const std::vector<int>& users, const LoopStep& loop, BufferId buffer);
 
-/// Whether a copy moves nothing, or rows that are one piece each and lie one behind the other.
+/// Whether a copy moves nothing, or moves rows that are contiguous and consecutive.
 bool copies_rows(const Plan& plan, const CopyStep& copy, const SharedRows& rows);
 
-/// Whether the launch's kernel, which has rows as lengths, has them where its buffers have rows and nowhere else, and
-/// makes each row of that row of others.
+/// Whether the launch's kernel, which takes rows as lengths, has them exactly where its buffers have rows, and computes
+/// each row from that row of the operands.
 bool keeps_rows(const Plan& plan, const LaunchStep& launch, const SharedRows& rows);
 
 }  // namespace weftc

@@ -15,7 +15,7 @@ struct PlanningOptions {
   std::vector<KernelPin> pins = {};           // the schedule's `kernels:`
   std::string stop_before = {};               // a planning step; empty: all are done
 };
-/// What one step of planning did.
+/// Statistics of one planning step.
 struct PlanningReport {
   std::string name;
   double seconds = 0;

@@ -39,7 +39,7 @@ using SegmentKey = std::pair<PlaceId, std::vector<int>>;
 
 SegmentKey key_of(const Segment& segment) { return {segment.place, segment.axes}; }
 
-/// Lays the weights of all plans behind each other, equal ones of equal storage once, segment by segment.
+/// Concatenates the weights of all plans, segment by segment; weights of equal content and storage are stored once.
 class WeightMerger {
  public:
   explicit WeightMerger(const std::vector<VariantPlan>& variants) : variants_(variants) {
@@ -186,7 +186,7 @@ void check_tokens(const std::vector<VariantPlan>& variants, Diags& diags) {
               printable(generation.tokens));
 }
 
-/// What a generation is given once stays, whichever variant is fed.
+/// Checks that inputs that are given once for a whole generation have the same type in all variants.
 void check_given_inputs(const std::vector<VariantPlan>& variants, Diags& diags) {
   const Plan& first = *variants.front().plan;
   const Generation& generation = *first.generation;

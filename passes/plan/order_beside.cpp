@@ -1,11 +1,11 @@
-// Orders collectives that run whole beside other steps, on the stream "comm".
+// Orders collectives that run beside other steps, on the stream "comm".
 //
-//   compute   dw2 . dx1 . dw1 . update 2 . update 1        a collective waits for what stands in front of it,
+//   compute   dw2 . dx1 . dw1 . update 2 . update 1        a collective waits for the step that precedes it,
 //                \       \     ^          ^                 and the first step that needs it for the collective
 //   comm          sum 2   sum 1
 //
-// One that could begin earlier, because its operands are there, is brought forward to where the step stands that waits
-// for the collective before it: so the next parameter is gathered while the one before is used, and not all at once.
+// A collective whose operands are ready earlier is moved up to the step that waits for the collective before it. So the
+// next parameter is gathered while the previous one is used, and not all at once.
 #include <algorithm>
 
 #include "passes/plan/plan_parts.h"
@@ -15,8 +15,7 @@ namespace weftc {
 
 namespace {
 
-/// The first step behind `at` that needs the one there and runs on the compute stream; `end` if none in front of it
-/// does.
+/// The first later step of the compute stream that needs the one at `at`; `end` if no step before `end` does.
 size_t first_reader(const std::vector<const Step*>& steps, size_t at, size_t end) {
   for (size_t reader = at + 1; reader < end; ++reader)
     if (!runs_beside(*steps[reader]) && touches_same(*steps[reader], *steps[at])) return reader;
@@ -61,7 +60,7 @@ class BesideOrder {
     for (size_t s = 0; s < steps.size(); ++s) {
       if (!runs_beside(steps[s])) continue;
       size_t to = s;
-      // An evaluation leaves out what is not forward: no such step may stand in front of one that is.
+      // An evaluation leaves out all that is not forward, so such a step must not precede a forward one.
       const auto may_precede = [&](const Step& other) {
         return first_phase(other) >= steps[s].phase && !touches_same(other, steps[s]);
       };
@@ -83,13 +82,14 @@ class BesideOrder {
     }
   }
 
-  /// The last step in front of it on the compute stream; null where that is not known.
+  /// The last step before it on the compute stream; null where it is not known.
   Step* operand_maker(std::vector<Step>& steps, size_t at, int& count) {
     Step* before = last_leaf(steps, at, kComputeStream, count);
     return before ? before : last_leaf_before(plan_, block_, kComputeStream, count);
   }
 
-  /// What precedes it on the compute stream is done; of all its ranks, where it is a kernel that reads their windows.
+  /// Waits for the step that precedes it on the compute stream. If it is a kernel that reads windows of other ranks,
+  /// waits for that step on all of its ranks.
   void wait_for_operands(std::vector<Step>& steps, size_t at) {
     const std::vector<int> axes = barrier_axes(plan_, steps[at]);
     int count = 1;
@@ -99,8 +99,8 @@ class BesideOrder {
     if (!axes.empty()) wait_for_meeting_before(steps, at, axes);
   }
 
-  /// What precedes it on its own stream is done on this rank, and on those that it met there: a kernel that reaches
-  /// into the windows of others waits for these.
+  /// Waits until the previous step of its own stream is done on all ranks of `axes`, unless that step ends with a
+  /// meeting of these ranks. A kernel that reaches into the windows of others needs this.
   void wait_for_meeting_before(std::vector<Step>& steps, size_t at, const std::vector<int>& axes) {
     size_t before = at;
     while (before > 0 && (!runs_beside(steps[before - 1]) || steps[before - 1].stream != steps[at].stream)) --before;

@@ -10,7 +10,7 @@
 //                  \   v      v      v      v          /
 //   comm            -> sum 0  sum 1  sum 2  sum 3 -----
 //
-// Depth of buffers. Two instances suffice, because each stream is at most one chunk behind the other; a buffer that
+// Depth of buffers. Two instances suffice, because each stream lags the other by at most one chunk; a buffer that
 // outlives the loop keeps one instance and is written in parts.
 //
 // Peer kernels. A kernel that reads the windows of its peers waits inside for a signal that all these ranks raise, so
@@ -20,8 +20,8 @@
 //   rank 0   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
 //   rank 1   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
 //
-// With mechanism signal a loop is ordered alike, and what computes is one kernel that signals and waits inside; with
-// mechanism fused all of the loop is one kernel on one stream, in which one chunk follows the other.
+// With mechanism signal a loop is ordered alike, but the computing steps are one kernel that signals and waits inside.
+// With mechanism fused the whole loop is one kernel on one stream, in which one chunk follows another.
 #include <algorithm>
 #include <map>
 
@@ -192,9 +192,9 @@ class LoopOrder {
     return false;
   }
 
-  /// A peer kernel starts when what it reads is there on all ranks, and when no rank uses any longer what it writes: it
-  /// waits for the last step before it on each stream that made its operands, or for the last one before the loop. It
-  /// need not wait for one that has ended with a barrier of all these ranks. Ranks of another axis say nothing of them.
+  /// A peer kernel starts when its operands are ready on all ranks, and when no rank uses its results any longer. On
+  /// each stream it waits for the last step before it that made its operands, or for the last one before the loop. It
+  /// need not wait for a step that ends with a barrier of all these ranks. A barrier of another axis does not count.
   void wait_for_peers(std::vector<Step>& steps, size_t at, std::vector<Step>& body, size_t w, int trips) {
     const std::vector<int> axes = barrier_axes(plan_, body[w]);
     if (axes.empty()) return;
@@ -213,8 +213,8 @@ class LoopOrder {
     if (body[w].stream != kComputeStream) wait_for_last(steps, at, body[w].stream, body[w], axes, true);
   }
 
-  /// body[t], behind the kernel body[w], may still read on a peer what the kernel writes into the window there: the
-  /// instance of some chunks ago.
+  /// Waits for body[t], a step after the kernel body[w], which may still read on a peer the instance of some chunks ago
+  /// that the kernel overwrites in the peer's window.
   void wait_for_readers(std::vector<Step>& body, size_t w, size_t t, const std::vector<int>& axes, int trips) {
     BufferId buffer;
     if (!conflict(body[w], body[t], &buffer) || apart_in_time(body[w], body[t])) return;

@@ -1,5 +1,4 @@
-// The step order-phases of planning: the steps of a training stand in three parts, each of which needs nothing of those
-// behind it.
+// The step order-phases of planning: orders the steps of a training in three parts, none of which needs a later one.
 //
 //   forward    what the loss and other figures are computed from; a kernel that makes a derivative beside a figure
 //   backward   what derivatives are computed from
@@ -36,8 +35,8 @@ class PhaseOrder {
                        [&](OriginId origin) { return plan_.origins[origin.index].phase != Phase::Update; });
   }
 
-  /// Gives a phase to steps without one that are asked for, or make what those read. Each value is made by one step
-  /// that stands in front of its readers.
+  /// Gives the phase to steps that have none yet and that are asked for, or that make operands of such steps. Each
+  /// value is made by one step, which precedes its readers.
   template <class IsAskedFor>
   void mark(std::vector<Step>& steps, Phase phase, const IsAskedFor& is_asked_for) {
     for (size_t i = steps.size(); i-- > 0;) {

@@ -60,7 +60,8 @@ void write_order(PlanDraft& draft, Independence independence) {
   enter_kernels(draft.plan, draft.diags);
 }
 
-/// What the order of the stages makes impossible; any other deadlock is left to the proof, which names its steps.
+/// Reports a deadlock that follows from the order of the stages. Any other deadlock is left to the proof, which names
+/// its steps.
 void report_deadlock(const PlanDraft& draft) {
   const auto mutual = mutual_blocks(draft.plan);
   if (!mutual) return;

@@ -1,7 +1,7 @@
 // Orders transfers between the stages of a pipeline, and gives buffers the instances that micro-batches in flight need.
 //
-// A transfer. Its send stands in the block of the stage that makes the value, its recv in that of the stage that reads
-// it; each has a stream of its own. What follows what (-->), and what may be overwritten when (- ->), with d instances:
+// A transfer. Its send stands in the block of the stage that makes the value, its recv in the block of the stage that
+// reads it; each has a stream of its own. Dependencies (-->) and the reuse of memory (- ->), with d instances:
 //
 //   stage 0   make m  --> send m         make m + d  waits for send m
 //                           |  (moves)
@@ -12,8 +12,8 @@
 //   stage 0   f0 f1 b0 ...      f1 is made while f0 is still being read: two instances of what f hands to b
 //   stage 1      f0 b0 f1 ...
 //
-// so a buffer has as many instances as micro-batches are ever between the block that writes it and the last that reads
-// it (most_between), and those that a transfer touches have two at least, so that it runs beside the computation.
+// so a buffer has one instance for each micro-batch that is ever between its writing block and its last reading block
+// (most_between). A buffer that a transfer touches has at least two, so that the transfer runs beside the computation.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -127,8 +127,8 @@ class TransferOrder {
 
   bool is_in_front(const Spot& spot) const { return plan_.blocks[spot.block].turn == Turn::Before; }
 
-  /// What arrives in front of the micro-batches is read in all of them: it is received by the stream that computes,
-  /// which then need not wait for it again.
+  /// A value that arrives before the micro-batches is read in all of them. The compute stream receives it, so that it
+  /// need not wait for it again.
   void receive_in_front() {
     for (size_t t = 0; t < plan_.transfers.size(); ++t)
       if (const Spot recv = find_move<RecvStep>(static_cast<int>(t)); is_in_front(recv))
@@ -181,8 +181,8 @@ class TransferOrder {
     return found;
   }
 
-  /// The last readers of an instance; of what the forward pass receives, also the last that an evaluation has, which
-  /// leaves out those behind them.
+  /// Waits for the last readers of an instance. Where the forward pass receives the value, also waits for the last
+  /// forward reader, because an evaluation leaves out all later ones.
   void wait_for_readers(Step& step, bool is_of_forward, const std::vector<Spot>& readers, int lag) {
     const auto wait = [&](const Spot& reader, bool trains) {
       step.waits.push_back({done_by(reader), writer_.once(), lag, Wait::Reason::Reuse, false, trains});
@@ -197,9 +197,9 @@ class TransferOrder {
       if (!is_cut || !is_forward(reader)) wait(reader, is_cut);
   }
 
-  /// Dependencies of a transfer: what makes its source, then the send, then the next write of that instance; the last
-  /// reader of the previous value of an instance, then the recv, then the first reader of each block. What is sent once
-  /// has one instance.
+  /// Dependencies of a transfer: first the makers of its source, then the send, then the next write of that instance.
+  /// On the other side: the last reader of the previous value of an instance, then the recv, then the first reader of
+  /// each block. A value that is sent once has one instance.
   void order_transfer(int number) {
     const BufferId from = plan_.transfers[number].from, to = plan_.transfers[number].to;
     const Spot send = find_move<SendStep>(number), recv = find_move<RecvStep>(number);

@@ -1,5 +1,5 @@
-// What each planning step promises, as a condition on the Plan. The proof (passes/proof) shows more, but only
-// at the end: these name the step that broke something.
+// The promise of each planning step, as a condition on the Plan. The proof (passes/proof) shows more, but only at the
+// end: these checks name the step that broke something.
 #include "passes/plan/plan_checks.h"
 
 #include <map>

@@ -1,5 +1,5 @@
-// What each step of planning promises, checked right behind it: cheap conditions on what is there. Whether the finished
-// Plan is right for all ranks is shown by prove_plan.
+// Checks the promise of each planning step right after it, by cheap conditions. prove_plan shows whether the finished
+// Plan is right for all ranks.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,11 +14,11 @@ std::vector<std::string> check_steps(const Plan& plan);
 std::vector<std::string> check_kernels(const Plan& plan);
 /// Every state that the model reads is in place or copied by one step, not both.
 std::vector<std::string> check_states(const Plan& plan);
-/// Weights lie behind one another in their segments, and steps name weights that exist.
+/// Weights follow one another in their segments, and steps name weights that exist.
 std::vector<std::string> check_weights(const Plan& plan);
 /// Streams exist, and every signal that a step waits for is raised by a step.
 std::vector<std::string> check_order(const Plan& plan);
-/// What a program's steps touch lies inside the memory of the program.
+/// All memory that a program's steps touch lies inside the memory of the program.
 std::vector<std::string> check_positions(const Plan& plan);
 
 }  // namespace weftc

@@ -16,7 +16,7 @@ namespace weftc {
 
 namespace {
 constexpr int64_t kLoopTrips = 3;  // deepest buffer + 1
-// What a trip leaves to the next one shows in two, also where a loop makes only one.
+// At least two trips are expanded, so that dependencies between trips show.
 constexpr int64_t kLeastTrips = 2;
 }  // namespace
 
@@ -95,7 +95,7 @@ void PlanEvents::expand(const std::vector<Step>& steps, Event at) {
   }
 }
 
-/// Before each trip and behind the last one condition and count are read, and the iteration is written.
+/// Expands a loop: it reads its condition and count before each trip and after the last one, and writes the iteration.
 void PlanEvents::expand_trips(const Step& step, const LoopStep& loop, Event at) {
   const int64_t trips = loop.is_chain()  ? 1
                         : loop.max_trips ? std::clamp(loop.max_trips, kLeastTrips, kLoopTrips)

@@ -12,7 +12,7 @@
 
 namespace weftc {
 
-/// A trip of an enclosing Loop. Behind the last one of those that are expanded, `number` is how many there are.
+/// A trip of an enclosing Loop. After the last expanded trip, `number` is the number of trips.
 struct LoopTrip {
   const LoopStep* loop;
   int number;
@@ -27,10 +27,10 @@ struct Event {
   std::vector<int> chunks;  // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
   std::vector<LoopTrip> trips;  // of the enclosing Loops, and of the Loop whose step this is
   int start = -1, end = -1;     // nodes
-  // A Loop is an event before each trip and at its end, a branch one before and one behind: only the last one signals
-  // signals, and what stands behind a branch touches nothing.
+  // A Loop is an event before each trip and one at its end, an If one before and one after its branch. Only the last
+  // event raises signals, and the event after a branch touches nothing.
   bool touches = true, raises = true;
-  /// Which element of a signal with `each` elements a micro-batch it means, `lag` earlier; negative: none.
+  /// The element of a signal with `each` elements a micro-batch that it refers to, `lag` earlier; negative: no element.
   int element(Per per, int each, int lag) const;
 };
 

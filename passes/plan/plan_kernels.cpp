@@ -144,7 +144,7 @@ std::string without_digits(const std::string& name) {
   return legal(parts);
 }
 
-/// The root's name without layer numbers if it is free, else with them, else with a number behind it.
+/// The root's name without layer numbers if it is free, else with them, else with a number appended.
 std::string kernel_name(PlanDraft& planning, const std::string& root) {
   const std::string name = without_digits(root);
   return planning.kernel_names[name]++ == 0 ? name : unique_kernel_name(planning, legal(components(root)));

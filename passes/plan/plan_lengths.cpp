@@ -44,7 +44,7 @@ static void find_made_names(const Graph& graph, std::set<std::string>& names) {
   }
 }
 
-/// What the model demands of its lengths, but for those that nothing makes any more.
+/// Adds the relations that the model demands of its lengths, except for lengths that no op makes any more.
 void StepWriter::demand_relations() {
   std::set<std::string> known;
   for (const LengthBuffer& given : p_.plan.lengths) known.insert(given.name);

@@ -47,7 +47,8 @@ class BufferPlanner {
   }
 
  private:
-  /// What a block of rows has for itself lies in memory of the thread; of chains, one runs at a time.
+  /// Places the buffers of each block of rows in memory of the thread. A thread runs one chain at a time, so chains
+  /// share it.
   void place_blocks(Program& program, const std::vector<Step>& steps) {
     for_each_step(steps, [&](const Step& step) {
       const auto* loop = std::get_if<LoopStep>(&step.what);
@@ -56,8 +57,9 @@ class BufferPlanner {
     });
   }
 
-  /// Places what the kernels of a chain make, in their order: where something of the same size lies that is read no
-  /// more, or is read by the element as the other one is written; else behind all others. The bytes of all.
+  /// Places the results of a chain's kernels, in their order. A result replaces a buffer of the same size that is no
+  /// longer read, or that the kernel reads element by element as it writes; else it goes after all others. Returns the
+  /// bytes of all.
   int64_t place_chain(Program& program, const LoopStep& chain) const {
     std::vector<BufferId> held;  // what lies at each place now
     int64_t end = 0;
@@ -82,7 +84,7 @@ class BufferPlanner {
     return end;
   }
 
-  /// Whether `next`, which `step` is the first to write, may lie where `old` does: no step behind it reads `old`.
+  /// Whether `next`, which `step` is the first to write, may lie where `old` does: no later step reads `old`.
   bool may_replace(const LoopStep& chain, const Step& step, BufferId old, BufferId next) const {
     if (plan_.buffer(old).bytes != plan_.buffer(next).bytes) return false;
     const auto reads = [&](const Step& reader) {
@@ -196,7 +198,8 @@ class BufferPlanner {
   LiveRanges ranges_;
   std::vector<int> same_as_;
   std::vector<LiveRange> range_;
-  std::vector<size_t> state_;  // the number of the state that lies in a buffer; of others one behind those of all
+  // The number of the state in a buffer; for other buffers, the number of states.
+  std::vector<size_t> state_;
 };
 
 }  // namespace

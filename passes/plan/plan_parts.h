@@ -1,4 +1,4 @@
-// What the files of make_plan share.
+// Functions that the files of make_plan share.
 #pragma once
 #include <map>
 #include <set>
@@ -37,11 +37,11 @@ struct PlanDraft {
 
 /// The kernel of a Fused op whose operands and results lie as `held` says (inputs, then outputs).
 KernelId intern_kernel(PlanDraft& planning, const Graph& graph, const Op& fused, const std::vector<ValueMemory>& held);
-/// `wanted`, or that with a number behind it, which no other kernel has.
+/// `wanted`, or `wanted` with a number appended that no other kernel has.
 std::string unique_kernel_name(PlanDraft& planning, const std::string& wanted);
-/// The name of a copy of a kernel that leaves alone what it need not write of a state, where no kernel has it already.
+/// The name for a copy of a kernel that writes only the changed elements of a state, unless a kernel has it already.
 inline std::string in_place_name(const std::string& kernel) { return kernel + "_in_place"; }
-/// A copy of a kernel, without users; the name may get a number behind it.
+/// A copy of a kernel, without users; a number may be appended to the name.
 KernelId copy_kernel(PlanDraft& planning, KernelId kernel, const std::string& name);
 /// The launch of step `user` takes another kernel.
 void move_user(Plan& plan, LaunchStep& launch, KernelId to, const std::string& user);
@@ -73,7 +73,7 @@ void cut_phases(PlanDraft& planning);
 void warn_of_idle_ranks(PlanDraft& planning);
 /// Segments of weights begin at multiples of this: programs map them from a file.
 inline constexpr int64_t kWeightPage = 4096;
-/// What constants of equal content share, and few others: dtype, dims and some of the bytes.
+/// A key for constants that may have the same content: dtype, dims and some of the bytes.
 std::string sampled_content(const Constant& constant);
 bool has_same_bytes(const Constant& a, const Constant& b);
 /// Lets launches and states refer to weights by their new numbers.
@@ -84,18 +84,19 @@ void place_weights(PlanDraft& planning);
 /// Ports, buffers and the steps of all blocks.
 void write_steps(PlanDraft& planning);
 
-/// What each rank of the target place gets from whom: every element it holds exactly once.
+/// The messages of a transfer: each rank of the target place receives every element of its slice exactly once.
 std::vector<Message> transfer_messages(const Module& module, const Graph& graph, PlaceId from_place,
                                        const TensorType& from, PlaceId to_place, const TensorType& to);
 
-/// How much transfers are kept from waiting for each other: one stream for all sends and one for all recvs; one of each
-/// for each pair of blocks; and with memory for all micro-batches, so that no transfer waits for a reader.
+/// Ways to keep transfers from waiting for each other, in ascending order of memory. Shared: one stream for all sends
+/// and one for all recvs. PairOfBlocks: a pair of streams for each pair of blocks. AllMicroBatches: also memory for all
+/// micro-batches, so that no transfer waits for a reader.
 enum class Independence { Shared, PairOfBlocks, AllMicroBatches };
-/// Streams, waits and raises, with as few streams and as little memory as do not deadlock.
+/// Adds streams, waits and raises, with as few streams and as little memory as possible without a deadlock.
 void order_steps(PlanDraft& draft);
 /// Streams of chunk bodies, and what orders them and the kernels over the peer table.
 void order_loops(Plan& plan);
-/// Places of collectives that run beside other steps, and what orders them.
+/// Orders collectives that run beside other steps, and moves them to where they can start.
 void order_beside(Plan& plan);
 /// Streams of transfers, what orders them, and the instances that micro-batches need.
 void order_transfers(Plan& plan, Independence independence);

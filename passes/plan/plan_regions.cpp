@@ -1,5 +1,5 @@
-// Writes the steps that hold other steps: a Chunk becomes a For over its chunks (or the stages' blocks of a pipeline),
-// an If a step with two bodies, a Loop a step with the copies that carry values from one iteration to the next.
+// Writes the steps that hold other steps. A Chunk becomes a For over its chunks, or the blocks of a pipeline's stages.
+// An If becomes a step with two bodies, a Loop a step with the copies that carry values to the next iteration.
 //
 //   y = Loop(trips, cond, x0) { x -> x1, cond1 }
 //     ->  copy x0 to y;  loop { steps that read y and make x1;  copy x1 to y }
@@ -10,8 +10,8 @@ namespace weftc {
 
 namespace {
 
-/// Gives a result of a region the buffer of the op's result, down to the value behind Reshapes that a step
-/// really makes.
+/// Gives a result of a region the buffer of the op's result. The same holds for the values before it that Reshapes only
+/// view, down to the value that a step computes.
 void bind_result(StepScope& body, ValueId v, const ValueMemory& held) {
   body[v] = held;
   while (body.graph.producer_op(v).kind == OpKind::Reshape) {
@@ -22,9 +22,9 @@ void bind_result(StepScope& body, ValueId v, const ValueMemory& held) {
 
 }  // namespace
 
-/// Parameters lie where the operands do. A result that is sliced in time is written into its part of the whole;
-/// one that is partial in time is added to a total as soon as it is made. Of a pipeline the steps go into the
-/// blocks of its ops.
+/// Parameters lie where the operands do. A result that is sliced in time is written into its part of the whole; one
+/// that is partial in time is added to a total as soon as it is made. In a pipeline the steps go into the blocks of its
+/// ops.
 void StepWriter::write_chunk(Scope& scope, const Op& op) {
   const Graph& graph = op.regions[0];
   const bool pipeline = op.mechanism == Mechanism::Pipeline;

@@ -21,8 +21,8 @@ namespace weftc {
 
 namespace {
 
-/// Finds the dim of the buffer in which a slice of the type lies as a digit (another dim than the type's, if a
-/// Reshape lies between them); false if it is none.
+/// Finds the dim of the buffer in which a slice of the type lies as a digit: another dim than the type's, if a Reshape
+/// lies between them. False if there is no such dim.
 bool part_digit(const TensorType& type, int axis, int size, const TensorType& memory, PartDigit& digit) {
   const AxisState s = type.layout[axis];
   const Dims from = type.dims(), to = memory.dims();
@@ -69,8 +69,8 @@ void StepWriter::run() {
   if (!module_.pipeline) p_.plan.blocks[0].steps = std::move(steps);
 }
 
-/// One block for all steps, or those of a pipeline, which run once in front of the micro-batches, for each, or once
-/// behind.
+/// Makes one block for all steps, or the blocks of a pipeline: those that run once before all micro-batches, those that
+/// run for each, and those that run once after all.
 void StepWriter::make_blocks() {
   if (!module_.pipeline) {
     p_.plan.blocks.push_back({"run", PlaceId{0}, {}});
@@ -107,8 +107,8 @@ Block& StepWriter::block_of(const Graph& graph, const Op& op) {
   return block;
 }
 
-/// The block that sends what a Transfer moves: its maker's. A sum over the micro-batches is sent behind them, by the
-/// first block of the stage that has made it there.
+/// The block that sends the value of a Transfer: the block of its maker. A sum over the micro-batches is sent after all
+/// of them, by the first block of the stage that has computed it.
 Block& StepWriter::sending_block(const Graph& graph, const Op& transfer) {
   const Op& maker = graph.producer_op(transfer.inputs[0]);
   if (maker.kind != OpKind::Chunk || maker.mechanism != Mechanism::Pipeline) return block_of(graph, maker);
@@ -127,7 +127,7 @@ Block& StepWriter::sending_block(const Graph& graph, const Op& transfer) {
   return block;
 }
 
-/// A buffer of one instance for a value's local part, aligned. What is inside of a loop gets more instances
+/// Adds a buffer of one instance for a value's local part, aligned. A buffer inside of a loop gets more instances
 /// later.
 BufferId StepWriter::new_buffer(const std::string& name, const TensorType& type, const Mesh& mesh, PlaceId place) {
   Buffer buffer{name, type, mesh, place, 0, 1, false, Life::Run, {}, {}};
@@ -148,7 +148,7 @@ BufferId StepWriter::result_buffer(Scope& scope, ValueId v) {
   return id;
 }
 
-/// What a step touches of a buffer: all of it, or the part of the current chunk where the memory holds every
+/// The part of a buffer that a step touches: all of it, or the part of the current chunk where the memory holds every
 /// chunk.
 Access StepWriter::access(BufferId id, bool write, const TensorType& type, const std::vector<int>& whole,
                           const Mesh& mesh) {
@@ -264,8 +264,8 @@ void StepWriter::write_launch(Scope& scope, const Op& op) {
   scope.steps->push_back(std::move(step));
 }
 
-/// Of its peers' windows a rank touches the part that it keeps or brings: the slice in the layout on the other
-/// side of the collective.
+/// Adds the part of its peers' windows that a rank touches. It is the slice that the rank keeps or brings, in the
+/// layout on the other side of the collective.
 void StepWriter::add_exchanged_part(Access& made, const Kernel& kernel, size_t parameter) const {
   const Graph& body = kernel.body;
   const size_t inputs = body.inputs().size();

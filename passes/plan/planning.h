@@ -11,7 +11,7 @@ struct PlanningStep {
   const char* name;   // also the function and --print-plan-after
   const char* after;  // what holds afterwards, as far as it has been done
   void (*run)(PlanDraft&);
-  /// What is wrong afterwards, one line each: a bug of the step. Nothing is changed.
+  /// Violations of the promise, one line each; each is a bug of the step. Changes nothing.
   std::vector<std::string> (*check)(const Plan&);
 };
 

@@ -75,8 +75,8 @@ class RowGiver {
 
   KernelId copy_of(KernelId kernel) { return copy_kernel(draft_, kernel, plan_.kernel(kernel).name + "_of_rows"); }
 
-  /// The lengths of a launch, in the order in which the kernel has them now: those that it had, those of the memory of
-  /// which it has rows, and none for the rows themselves.
+  /// Passes the lengths of a launch in the order in which the kernel has them now: its former lengths, then the lengths
+  /// of the memory that has its rows. The rows themselves are not passed.
   void pass_rows(const RowLaunch& user, const std::vector<RunExtent>& before, KernelId taken) {
     std::map<std::string, BufferId> known;
     for (const LengthBuffer& length : plan_.lengths)

@@ -1,6 +1,6 @@
-// The step share-loops of planning: on a target whose kernels the threads of a team share, loops whose rows need
-// nothing of each other (loop_rows.h) are cut along the rows. Each thread takes some rows through all trips, where
-// threads would meet behind every kernel otherwise, which costs small kernels more than they take.
+// The step share-loops of planning, for targets whose threads of a team share a kernel. It cuts loops whose rows are
+// independent (loop_rows.h) along the rows. Each thread takes some rows through all trips. Otherwise threads would meet
+// after every kernel, which costs more than small kernels themselves take.
 //
 //   loop 50 { y_3(8 rows);  y_2_2(8 rows) }
 //     ->  each thread: loop 50 { y_3(own rows);  y_2_2(own rows) }
@@ -15,10 +15,10 @@ namespace weftc {
 
 namespace {
 
-/// Fewer rows than two tiles of a product are not worth a second thread.
+/// Less than two tiles of a product a thread are not worth a second thread.
 constexpr int64_t kLeastRows = 2 * SharedRows::kTile;
-/// What each thread reads in every trip is to stay in its own cache (MiB-sized second level caches): where it does not,
-/// threads that share the columns of a product have less to read.
+/// The operands that each thread reads whole in every trip must fit its own cache (second level caches of about a MiB).
+/// Otherwise threads that share the columns of a product have less to read.
 constexpr int64_t kMostReadByAll = int64_t{1} << 20;
 
 class LoopSharer {

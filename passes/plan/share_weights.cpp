@@ -3,9 +3,9 @@
 //   Gather(wte, ids)             row-major -> 0/16 1 0%16
 //   MatMul(x, Transpose(wte))    panels of 16 columns, 0/16 1 0%16
 //
-// What the two read must be the same slices of one constant. A table stays row-major where any kernel reads it
-// otherwise, since the copy is there anyway, and where the look-ups would take too long for the bytes that are saved:
-// in panels each element has a cache line of its own.
+// Both must read the same slices of one constant. A table stays row-major where another kernel reads it in another way,
+// because the copy exists anyway. It also stays row-major where look-ups would take too long for the bytes that are
+// saved: in panels each element has a cache line of its own.
 #include <algorithm>
 
 #include "passes/cost/cost_model.h"
@@ -15,7 +15,7 @@ namespace weftc {
 
 namespace {
 
-/// The part of all the time of a rank that look-ups may add. Measured: GPT-2 with 128 tokens, 0.45 ms of 350.
+/// The share of a rank's total time that look-ups may add. Measured: GPT-2 with 128 tokens, 0.45 ms of 350.
 constexpr double kMostTime = 0.01;
 
 /// A weight, before it is packed, as kernels want it.

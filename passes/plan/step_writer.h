@@ -1,4 +1,4 @@
-// Writes the steps of a Plan: what is shared by the writing of single steps (plan_steps) and of steps that hold others
+// Writes the steps of a Plan. Shared by the code for single steps (plan_steps) and the code for steps that hold others
 // (plan_regions), which call each other.
 #pragma once
 #include <map>
@@ -16,7 +16,7 @@ struct StepScope {
   std::vector<ValueMemory> held;  // by value index
   std::vector<Step>* steps;       // where the next step goes
   bool staged = false;            // of a pipeline: each op's step goes into its block
-  /// Of values that are partial sums over the chunks, where these are added up.
+  /// Values that are partial sums over the chunks, with the buffers that accumulate them.
   std::map<ValueId, std::vector<std::pair<BufferId, ReduceOp>>> totals = {};
 
   StepScope(const Graph& g, std::vector<Step>& s) : graph(g), held(g.value_capacity()), steps(&s) {}
@@ -76,7 +76,7 @@ class StepWriter {
   const Module& module_;
 };
 
-/// The place of a value's buffer: the first one, where the value has none.
+/// The place of a value's buffer: the value's own, else the first one.
 PlaceId memory_place(const Graph& graph, ValueId v);
 
 }  // namespace weftc

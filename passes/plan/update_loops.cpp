@@ -4,9 +4,9 @@
 //   copy zeros to c                                               zeros and c_next lie where c does,
 //   loop { c_next = f(c);  h = g(c_next);  copy c_next to c }     and nothing is copied
 //
-// Such a copy stays a step, by which the proof knows whose value the memory holds; no code is written for it. One moves
-// elements where a step reads the old value behind the one that makes the new one, or where the kernel that makes
-// it reads the old one elsewhere than at the element that it writes (ir/kernel/in_place.h).
+// Such a copy stays a step, by which the proof knows whose value the memory holds; no code is written for it. A copy
+// moves elements where a step reads the old value after the new one is made. It also does where the kernel that makes
+// the new value reads the old one at another element than it writes (ir/kernel/in_place.h).
 #include "passes/plan/update_loops.h"
 
 #include <algorithm>
@@ -79,14 +79,14 @@ class LoopUpdater {
     }
   }
 
-  /// True if nothing behind the copy at `c` touches its target: it is the value of the next trip.
+  /// True if no step after the copy at `c` touches its target: it is the value of the next trip.
   static bool is_carried(const std::vector<Step>& body, size_t c, BufferId to) {
     for (size_t s = c + 1; s < body.size(); ++s)
       if (touches(body[s], to, true) || touches(body[s], to, false)) return false;
     return true;
   }
 
-  /// True if `from` can lie where `to` does: every step that reads the old value is in front of those that make the new
+  /// True if `from` can lie where `to` does: every step that reads the old value precedes the steps that make the new
   /// one, or makes it element by element.
   bool may_take_place(const std::vector<Step>& body, size_t c, const CopyStep& copy) const {
     if (!are_alike(copy.from, copy.to) || users_in(body, copy.from) != users_of(plan_, copy.from)) return false;
@@ -105,14 +105,14 @@ class LoopUpdater {
     return !is_written_before(body, first, copy.to);
   }
 
-  /// True if a step in front of `end` writes the buffer.
+  /// True if a step before `end` writes the buffer.
   static bool is_written_before(const std::vector<Step>& steps, size_t end, BufferId buffer) {
     for (size_t s = 0; s < end; ++s)
       if (touches(steps[s], buffer, true)) return true;
     return false;
   }
 
-  /// Copies to what a loop carries, of values that nobody else reads.
+  /// Marks copies of a loop's initial values that no other step reads.
   void mark_start_copies(std::vector<Step>& steps) {
     for (size_t c = 0; c < steps.size(); ++c) {
       auto* copy = std::get_if<CopyStep>(&steps[c].what);

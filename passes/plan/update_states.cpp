@@ -1,12 +1,12 @@
-// The step update-states of planning: what an iteration makes of a state is where the next one reads it.
+// The step update-states of planning: puts the next value of a state where the next iteration reads it.
 //
 //   m_next[i] = f(m[i], g[i])             in place: m_next lies where m does, nothing else happens
 //   present = Concat(past, k)             in place, and only the rows of k are written
 //   cache_next = ScatterND(cache, i, k)   in place, and only the updates are written
 //   h_next = MatMul(h, w)                 every element reads all of h: a copy h_next -> h at the end of an iteration
 //
-// A state may be updated in place if every other read of the old value precedes the first write of the new one, and
-// each kernel that reads the one and writes the other does so element by element (ir/kernel/in_place.h).
+// A state may be updated in place if every other read of the old value precedes the first write of the new one. Each
+// kernel that reads the old value and writes the new one must do so element by element (ir/kernel/in_place.h).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -234,7 +234,7 @@ class StateUpdater {
     for (auto& [place, steps] : copies) append_block(PlaceId{place}, std::move(steps));
   }
 
-  /// Behind the steps of the one block; in a pipeline, in a block of its own behind the last micro-batch.
+  /// Appends steps to the only block; in a pipeline, adds a block of its own after the last micro-batch.
   void append_block(PlaceId place, std::vector<Step> steps) {
     if (!draft_.module.pipeline) {
       std::move(steps.begin(), steps.end(), std::back_inserter(plan_.blocks[0].steps));

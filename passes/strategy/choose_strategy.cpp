@@ -1,5 +1,5 @@
-// A kernel gets the first strategy that is legal for it, unless the schedule names another one. Of those of
-// convolutions that have prices it gets the cheapest.
+// A kernel gets the first strategy that is legal for it, unless the schedule names another one. If legal strategies
+// have prices (convolutions on the host), it gets the cheapest.
 #include <algorithm>
 
 #include "ir/base/contains.h"

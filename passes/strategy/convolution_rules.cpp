@@ -10,7 +10,7 @@ namespace weftc {
 
 namespace {
 
-/// The one op of the body that moves a window, with its geometry; or why there is none.
+/// The only op of the body that moves a window, with its geometry.
 struct WindowOp {
   ValueId root;
   WindowGeometry geometry;
@@ -35,7 +35,7 @@ std::optional<WindowOp> window_of(const KernelBody& body, std::string& why) {
   return WindowOp{root, *geometry};
 }
 
-/// A convolution for the host, or the reason why the body has none; nothing where it is none at all.
+/// A convolution for the host. Nothing where the body has none; `why` then says why a window does not fit.
 std::optional<WindowOp> host_convolution(const StrategyContext& context, std::string& why) {
   if (context.target.has_grid() || !has_window(context.body.body)) return {};
   std::optional<WindowOp> found = window_of(context.body, why);
@@ -43,7 +43,7 @@ std::optional<WindowOp> host_convolution(const StrategyContext& context, std::st
   return is_convolution ? found : std::nullopt;
 }
 
-/// The same of 8-bit integers.
+/// The same for 8-bit integers.
 std::optional<WindowOp> byte_convolution(const StrategyContext& context, std::string& why) {
   if (context.target.has_grid() || !has_op(context.body.body, {OpKind::ConvInteger})) return {};
   return window_of(context.body, why);
@@ -68,7 +68,7 @@ bool is_row_major(const KernelBody& body, ValueId value, DType dtype) {
 /// wrote, and a filter's zeros do not make them nothing (0 * NaN is NaN).
 constexpr const char* kRaggedChannels = "its channels are sliced unevenly";
 
-/// What the runtime counts in 32 bits.
+/// Whether all numbers that the runtime counts in 32 bits fit.
 bool is_small(const WindowGeometry& g) {
   constexpr int64_t kMost = int64_t{1} << 30;
   return g.channels * g.taps < kMost && g.channels * g.inputs.high() < kMost && g.outputs.high() < kMost &&
@@ -170,14 +170,17 @@ Verdict direct_convolution(const StrategyContext& context) {
           is_worth_it ? "" : "its few outputs do not pay for filters that are brought into panels each time"};
 }
 
-/// The multiplications of each channel and filter with tiles of that size, 1 being the definition, and what it takes to
-/// read their weights from memory: as long as some multiplications with each. It follows from the image and from all
-/// filters alone, so that ranks that have some images, channels or filters compute as one that has all. On Zen 3,
-/// 14 x 14 outputs, tiles of 2 take 1.31, 1.15, 0.87 and 0.77 of the time of tiles of 4 for 64, 128, 256 and 512
-/// channels, and most networks have many channels there. A core with AVX-512 multiplies twice as fast while it reads:
-/// on Zen 5 with busy memory SqueezeNet (13 x 13) takes 0.86 of the time by tiles of 2 on two threads, ResNet-50 0.9 to
-/// 1, DenseNet-121 0.95. Filters whose points the second cache holds are hardly waited for: on Sapphire Rapids, 16
-/// channels, 64 filters, 14 x 14 outputs, tiles of 4 take 0.73 of the time of tiles of 2.
+/// The cost of tiles of that size: the multiplications for each channel and filter, 1 being the definition, plus the
+/// time to read the weights of a tile, as a number of multiplications. It depends on the image and on all filters
+/// alone, so that ranks with some of the images, channels or filters choose the same tile as one rank with all.
+///
+/// On Zen 3, 14 x 14 outputs, tiles of 2 take 1.31, 1.15, 0.87 and 0.77 of the time of tiles of 4 for 64, 128, 256 and
+/// 512 channels. Most networks have many channels there. A core with AVX-512 multiplies twice as fast while it
+/// reads. On Zen 5 with busy memory SqueezeNet (13 x 13) takes 0.86 of the time by tiles of 2 on two threads, ResNet-50
+/// 0.9 to 1, DenseNet-121 0.95.
+///
+/// Filters that fit the second cache cost little to read: on Sapphire Rapids, 16 channels, 64 filters, 14 x 14 outputs,
+/// tiles of 4 take 0.73 of the time of tiles of 2.
 int64_t winograd_cost(const WindowGeometry& g, const Dims& filters, int64_t tile) {
   constexpr int64_t kNearBytes = 1 << 20, kMultiplicationsARead = 18, kOfNear = 2;
   const int64_t bytes = 36 * 4 * filters[1] * ((filters[0] + 15) / 16 * 16);  // of tiles of 4

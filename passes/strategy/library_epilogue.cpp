@@ -1,5 +1,5 @@
-// Matches the ops behind a product against what the library offers: a bias of one element a column, then Relu or the
-// tanh form of Gelu.
+// Matches the ops that follow a product against those that the library offers: a bias of one element a column, then
+// Relu or the tanh form of Gelu.
 #include "passes/strategy/library_epilogue.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a device's library can do behind a product. Fusion puts these ops into the product's kernel, and the rule of the
-// library's strategy reads them there: both ask this one function.
+// Ops that a device's library can apply to the result of a product. Fusion puts these ops into the product's kernel,
+// and the rule of the library's strategy reads them there: both ask this one function.
 #pragma once
 #include <optional>
 #include <vector>
@@ -10,17 +10,16 @@
 
 namespace weftc {
 
-/// One thing that the library does to the elements of a product.
+/// One op that the library applies to the elements of a product.
 struct EpilogueStep {
   std::vector<OpId> ops;  // operands first
   ValueId result;
-  ValueId bias;  // one number a column, the same for all rows; none: an activation
+  ValueId bias;  // one number a column, the same for all rows; invalid: an activation
   Activation activation = Activation::None;
   bool is_alone = false;  // nothing else reads the value before it
 };
 
-/// The step behind `value`, of which `before` steps stand between the product and it: a bias first, then one
-/// activation.
+/// The step that follows `value`, after the steps `before`: a bias first, then one activation.
 std::optional<EpilogueStep> next_epilogue_step(const Graph& graph, const Constants& constants, ValueId value,
                                                const std::vector<EpilogueStep>& before);
 

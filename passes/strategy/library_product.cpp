@@ -1,5 +1,5 @@
 // Products that a device's library computes: both operands and the result have constant strides over rows, columns and
-// at most two dimensions of the batch, and what follows is at most a bias, then a Relu or the tanh form of Gelu.
+// at most two dimensions of the batch. At most a bias, then a Relu or the tanh form of Gelu, follows.
 #include <algorithm>
 
 #include "ir/op_def.h"
@@ -15,7 +15,7 @@ struct Tensor3 {
   size_t parameter = 0;
   IndexExpr offset;
 
-  /// Of one variable; nothing where it is inside a division.
+  /// The stride of one variable; nothing where the variable is inside a division.
   std::optional<int64_t> stride(const std::string& variable) const {
     const Stride found = stride_of(offset, variable);
     return found.affine && found.coefficient.is_number() ? std::optional(found.coefficient.number) : std::nullopt;
@@ -73,7 +73,7 @@ class LibraryMatcher {
   const Dims dims_;
   std::vector<Split> splits_;
   std::string why_;
-  // Of one try:
+  // State of one try:
   LibraryProduct out_;
   IndexList index_;  // of the product
   std::vector<BatchDim> batch_;
@@ -199,7 +199,7 @@ bool LibraryMatcher::read_strides() {
   return is_affine || refuse("an operand or the result has no constant strides");
 }
 
-/// Extents, of which a run-time length may stand for its bound where rows behind it do no harm.
+/// Reads the extents. A run-time length may be replaced by its bound where the extra rows do no harm.
 bool LibraryMatcher::read_extents() {
   const TensorType &type = body_.type(root_), &a = body_.type(op_.inputs[0]), &b = body_.type(op_.inputs[1]);
   const auto extent = [&](const TensorType& of, int dim, int64_t bound) {

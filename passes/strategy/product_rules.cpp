@@ -20,7 +20,7 @@ ValueId product_of(const Graph& body) {
   return is_product ? root : ValueId{};
 }
 
-/// What stands against every strategy for one product; empty: nothing.
+/// The reason why no strategy can compute the product; empty if some strategy may.
 std::string general_refusal(const StrategyContext& context) {
   const KernelBody& body = context.body;
   const ValueId root = product_of(body.body);

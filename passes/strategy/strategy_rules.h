@@ -1,5 +1,5 @@
-// The rules of strategies: may a kernel be computed in this way? One function a strategy, in a table for each family,
-// asked by the planning step choose-kernels and by fusion for a kernel that might be.
+// The rules of strategies: whether a kernel may be computed in a given way. One function a strategy, in a table for
+// each family. The planning step choose-kernels asks them, and fusion for a kernel that it considers.
 #pragma once
 #include <optional>
 #include <span>
@@ -37,7 +37,7 @@ struct StrategyRule {
   Verdict (*ask)(const StrategyContext&);
   const char* is_for;  // "products on the host"
 };
-/// The table of a family stands behind its rules, best first. Families are asked in the order of choose_strategy.cpp.
+/// Each family has a table at the end of its rules, best first. Families are asked in the order of choose_strategy.cpp.
 std::span<const StrategyRule> exchange_rules();     // loop_rules.cpp
 std::span<const StrategyRule> product_rules();      // product_rules.cpp
 std::span<const StrategyRule> convolution_rules();  // convolution_rules.cpp
@@ -77,14 +77,14 @@ std::vector<Strategy> legal_strategies(const StrategyContext& context);
 /// Gives the kernel the strategy, and the weights that it reads the packing that the strategy wants.
 void set_strategy(Kernel& kernel, Strategy strategy);
 
-/// The tile that the schedule asks for, or why there is none. Without such a wish the largest tile that rows fill by
-/// more than half, and of which there is one for each multiprocessor of the device, or each block of a loop over
-/// chunks; else the smallest. No tile is larger than the target's shared memory.
+/// The tile that the schedule asks for, or why it is refused. Without a request, the largest tile that rows fill by
+/// more than half. There must be at least one tile for each multiprocessor of the device, or for each resident block of
+/// a loop over chunks; else it is the smallest tile. No tile is larger than the target's shared memory.
 std::optional<Tile> choose_tile(const StrategyContext& context, int64_t batch, int64_t rows, int64_t columns,
                                 DType dtype, std::string& why);
 /// Outputs of minimal filtering at a time, in each direction.
 inline constexpr int64_t kWinogradTiles[] = {4, 2};
-/// Rows and columns of all tiles, of which each rule refuses those that are no tiles of its own.
+/// Rows and columns of the tiles of all rules; each rule refuses those that it does not have.
 std::vector<std::vector<int64_t>> tile_extents();
 
 /// Whether some op of the body is of one of the kinds, or of one of the categories.

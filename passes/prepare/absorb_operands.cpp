@@ -1,4 +1,4 @@
-// Operands that became constants, and those that shapes were told by, as attributes (ConstantOperand).
+// Turns operands that became constants, and operands that gave shapes, into attributes (ConstantOperand).
 //
 //   %y = Reshape(%x, %s)  with %s = Constant [8, 64]   ->   %y = Reshape(%x) {shape = [8, 64]}
 #include "passes/prepare/absorb_operands.h"
@@ -46,7 +46,7 @@ bool absorb(Module& module, Graph& graph, OpId id, const ConstantOperand& operan
   return true;
 }
 
-/// Takes away absent operands behind the last one that is there, but for those that the op always has.
+/// Removes absent operands after the last present one, except for those that the op always has.
 void trim_operands(Graph& graph, OpId id) {
   const auto least = static_cast<size_t>(op_def(graph.op(id)).inputs.min);
   while (graph.op(id).inputs.size() > least && !graph.op(id).inputs.back())

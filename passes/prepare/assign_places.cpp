@@ -124,7 +124,7 @@ class Movement {
     }
   }
 
-  /// What is drawn in a place is a step of the block that reads it there.
+  /// The block of the first reader of a random draw in a place: the draw becomes a step of that block.
   std::optional<int> block_of_first_reader(OpId source, PlaceId place) const {
     std::optional<int> first;
     for (const Use& use : graph_.value(graph_.result(source)).uses) {
@@ -174,7 +174,7 @@ class Movement {
     return copies.back().value;
   }
 
-  /// A second source, or a Transfer in front of `before` (none: behind all).
+  /// Adds a second source, or a Transfer before `before` (at the end if that is invalid).
   ValueId add_copy(ValueId v, PlaceId place, int block, OpId before, const std::string& behind = "") {
     const std::string name = graph_.value(v).name + ".to." + module_.place(place).name + behind;
     const Op source = graph_.producer_op(v);

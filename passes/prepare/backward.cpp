@@ -1,5 +1,6 @@
-// Goes from op to op in reverse order. All readers of a value have been passed before its producer is: its derivative
-// is complete then, and distributed over the producer's operands. An op without a rule is replaced by its parts first.
+// Visits the ops in reverse order. A value's readers all precede its producer in that order, so its derivative is
+// complete when the producer is reached. The derivative is then distributed over the producer's operands. An op without
+// a rule is replaced by its parts first.
 #include "passes/prepare/backward.h"
 
 #include <algorithm>
@@ -50,7 +51,7 @@ Backward::Backward(Module& module, Graph& graph, OpId behind, const std::vector<
   mark_way(graph.first(), behind);
 }
 
-/// What is computed again was called so at first.
+/// The name of the value that a recomputed one copies.
 static std::string first_name(std::string name) {
   if (const size_t at = name.find(kAgain); at != std::string::npos) name.erase(at, kAgain.size());
   return name;
@@ -91,8 +92,8 @@ bool Backward::has_rule(OpId id) const {
   return def.gradient && is_of_first && (!def.is_primitive || def.is_primitive(OpView(module_, graph_, op)));
 }
 
-/// Replaces the op by its parts, to which its derivatives belong now: the last op in front of what followed it, none
-/// after reporting.
+/// Replaces the op by its parts, and gives its derivatives to these. Returns the last of the new ops; invalid after
+/// reporting.
 OpId Backward::by_parts(OpId id) {
   const Op whole = graph_.op(id);
   const OpId before = graph_.previous(id), behind = graph_.next(id);

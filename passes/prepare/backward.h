@@ -1,6 +1,6 @@
-// One walk back through a graph: the derivatives of a number by values, from those that are known, by the rules in the
-// records of the ops on the way (ir/ops/gradient.h). Ops that own graphs are passed by a walk through each of these
-// (differentiate_regions.cpp).
+// One walk back through a graph: computes the derivatives of a number by values from those that are known, by the rules
+// in the records of the ops on the way (ir/ops/gradient.h). For ops that own graphs, another walk goes through each of
+// these (differentiate_regions.cpp).
 #pragma once
 #include <unordered_map>
 #include <unordered_set>
@@ -23,25 +23,25 @@ class BackwardOrigins {
 
 class Backward {
  public:
-  /// Derivatives by `xs` of what stands in front of `behind` (none: in the whole graph), where the way back is written.
+  /// Derivatives by `xs` of the ops before the given one (if it is invalid, of the whole graph); new ops go before it.
   Backward(Module& module, Graph& graph, OpId behind, const std::vector<ValueId>& xs, BackwardOrigins& origins,
            Diags& diags);
 
-  /// One more part of the derivative by a value, which may have dimensions along which the value was broadcast.
+  /// Adds a term to the derivative by a value; the term may have dimensions along which the value was broadcast.
   void add(ValueId value, ValueId derivative, const Op& like);
   /// Goes back to the xs; false after reporting.
   bool walk();
-  /// The derivative by a value as far as it is known; none where the number does not depend on the value.
+  /// The derivative by a value as far as it is known; invalid where the number does not depend on the value.
   ValueId derivative(ValueId value) const;
   bool depends_on_xs(ValueId value) const { return on_way_.contains(value); }
   bool is_made_here(ValueId value) const { return graph_.producer(value).index >= first_made_; }
 
-  /// What an op on the way back through this one is like: named N.grad, so that N means in a schedule what it means in
-  /// the model.
+  /// The pattern for new ops on the way back through this op: they are named N.grad, so that N in a schedule means the
+  /// same as in the model.
   Op backward_of(const Op& op);
-  /// Puts an op that has more results in the place of another one.
+  /// Replaces an op by one with more results.
   OpId widen(OpId id, NewOp wider);
-  /// False after reporting what keeps the op from being differentiated.
+  /// Reports why the op cannot be differentiated; returns false.
   bool refuse(OpId id, const char* why) const;
 
   Module& module() { return module_; }

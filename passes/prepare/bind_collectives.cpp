@@ -111,8 +111,8 @@ bool CollectiveBinding::check(const Op& op, const Group& group) const {
   return true;
 }
 
-/// Operands lie one behind the other, padded so that the ranks have parts of equal length of whole multiples of 32
-/// elements; each must lie in one part. ONNX Runtime pads by a multiple more where none is needed.
+/// Concatenates the operands, padded so that each rank has an equal part, of a multiple of 32 elements; each operand
+/// must lie in one part. ONNX Runtime adds a whole multiple of padding even where it needs no padding.
 bool CollectiveBinding::place_operands(const Op& op, int ranks, std::vector<int64_t>& roots) const {
   int64_t total = 0, offset = 0;
   for (ValueId v : op.inputs) total += graph_.type(v).count();
@@ -134,7 +134,7 @@ bool CollectiveBinding::place_operands(const Op& op, int ranks, std::vector<int6
   return true;
 }
 
-/// The operand times 1/n in front of the collective: the sum is then the mean.
+/// Multiplies the operand by 1/n before the collective: the sum is then the mean.
 ValueId CollectiveBinding::averaged(const Op& op, OpId before, ValueId operand, int ranks) {
   Builder build(module_, graph_, before, op);
   const ValueId share = build.op(OpKind::Mul, {operand, build.scalar(operand, 1.0 / ranks)});
@@ -142,7 +142,7 @@ ValueId CollectiveBinding::averaged(const Op& op, OpId before, ValueId operand, 
   return share;
 }
 
-/// Puts a collective of one operand in place of one result; none where the group is one rank.
+/// Replaces one result by a collective of one operand; by the operand alone where the group is one rank.
 void CollectiveBinding::replace(const Op& op, OpId before, size_t operand, const Group& group, int64_t root) {
   const ValueId old = op.outputs[operand];
   ValueId value = op.inputs[operand];

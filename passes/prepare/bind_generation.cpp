@@ -185,7 +185,7 @@ void GenerationBinder::find_growing_state() {
   }
 }
 
-/// A state of a fixed size that is computed from the tokens. Of those that nothing feeds, no text would be in it.
+/// Finds a state of a fixed size that is computed from the tokens. A state that does not depend on them holds no text.
 void GenerationBinder::find_fixed_state() {
   const OpId tokens = graph_.producer(graph_.find_value(request_.tokens.text));
   for (const Graph::Output& output : graph_.outputs()) {
@@ -221,7 +221,7 @@ void GenerationBinder::check_room() {
                  request_.sampling.max_new, made_.room);
 }
 
-/// What is given once cannot have a length that changes with each token.
+/// Checks that no input that is given once has a length that changes with each token.
 void GenerationBinder::check_other_inputs() {
   for (const ValueId v : graph_.inputs()) {
     const std::string& name = graph_.value(v).name;

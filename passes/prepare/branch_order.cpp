@@ -1,4 +1,4 @@
-// A walk from what nobody reads back to what it reads, which lists an op behind its operands:
+// Walks from values without readers back to their operands, and lists an op after its operands:
 //
 //   a0 b0 a1 b1 a2 join(a2, b1)   ->   a0 a1 a2 b0 b1 join
 #include "passes/prepare/branch_order.h"
@@ -57,7 +57,7 @@ class BranchOrder {
     visits.push_back({id, std::move(left)});
   }
 
-  /// Lists an op behind all that it reads. Without recursion: models are deep.
+  /// Lists an op after all its operands. It does not recurse, because models are deep.
   void list(OpId end) {
     std::vector<Visit> visits;
     open(visits, end);

@@ -6,9 +6,8 @@
 
 namespace weftc {
 
-/// Of the ops of a graph those that are wanted (by op), each behind those that it depends on. What an op reads stands
-/// in front of it as late as that allows: of several branches that it joins the longest is the first, and none of them
-/// begins before another one has ended.
+/// The wanted ops of a graph (by op), each after those that it depends on, and as shortly before its readers as
+/// possible. If an op joins several branches, the longest comes first, and each branch ends before the next begins.
 std::vector<OpId> branches_in_line(const Graph& graph, const std::vector<bool>& is_wanted);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// First the shortest time that some cut keeps, by halving: a stage takes as much as fits. Then, within a little more
-// than it, the fewest bytes over the cuts, stage by stage:
+// Finds the shortest time for which a cut exists, by bisection: each stage takes as many items as fit. Then minimizes
+// the bytes over the cuts within slightly more than that time, stage by stage:
 //
 //   least[s][i] = behind[i] + the smallest least[s - 1][j], of those j for which the items j + 1 .. i are short enough
 #include "passes/prepare/cut_line.h"
@@ -45,7 +45,7 @@ std::vector<int> cut_line(const std::vector<LineItem>& line, int stages) {
   const double most = least_time(line, stages) * kSlack;
   std::vector<double> until(line.size() + 1, 0);
   for (size_t i = 0; i < line.size(); ++i) until[i + 1] = until[i] + line[i].time;
-  // Items 0 .. i - 1 are in stages 0 .. s - 1, which end behind them.
+  // In round s, items 0 .. i - 1 are in stages 0 .. s - 1.
   std::vector<int64_t> least(line.size() + 1, kNever);
   std::vector<std::vector<int>> from(static_cast<size_t>(stages), std::vector<int>(line.size() + 1, 0));
   least[0] = 0;
@@ -76,7 +76,7 @@ std::vector<int> join_short_items(const std::vector<LineItem>& line, int parts) 
   const double most = total / parts;
   std::vector<int> stretch_of;
   for (size_t begin = 0, stretch = 0; begin < line.size(); ++stretch) {
-    size_t end = begin + 1;  // behind the stretch
+    size_t end = begin + 1;  // past the end of the stretch
     double time = line[begin].time;
     for (size_t i = end; i < line.size() && time + line[i].time <= most; ++i) {
       time += line[i].time;

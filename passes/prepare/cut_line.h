@@ -5,20 +5,20 @@
 
 namespace weftc {
 
-/// What may stand in one stage: ops of one node, in the order of the graph.
+/// The unit of a cut: ops of one node, in the order of the graph.
 struct LineItem {
   double time = 0;     // seconds
-  int64_t behind = 0;  // bytes that are made up to here and read behind it
+  int64_t behind = 0;  // bytes of the values that are made up to here and read later
 };
 
-/// The stage of each item: `stages` stretches of at least one item, of which the longest takes no more than a
-/// twentieth longer than it must. Of all such cuts, that which sends the fewest bytes. `stages` is at most the number
-/// of items.
+/// The stage of each item: `stages` stretches of at least one item. The longest stretch takes at most a twentieth
+/// longer than necessary. Among all such cuts, this one sends the fewest bytes. `stages` is at most the number of
+/// items.
 std::vector<int> cut_line(const std::vector<LineItem>& line, int stages);
 
-/// The stretch of each item where short ones are joined, for who has too many to try all cuts: each takes between half
-/// and all of one `parts`-th of the time, and little is sent behind it; but for an item that takes longer alone, and
-/// what stands in front of that.
+/// Groups consecutive items into stretches, so that few cuts are left to try. Each stretch takes between half and all
+/// of one `parts`-th of the time, and few bytes cross its end. Exceptions are an item that takes longer alone, and the
+/// stretch before it.
 std::vector<int> join_short_items(const std::vector<LineItem>& line, int parts);
 
 }  // namespace weftc

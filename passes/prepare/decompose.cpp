@@ -14,7 +14,7 @@ namespace weftc {
 namespace {
 
 void decompose_graph(Module& module, Graph& graph, Diags& diags) {
-  // New ops stand in front of the one replaced, so going on from its predecessor visits them next.
+  // New ops are inserted before the one they replace, so the walk from its predecessor visits them next.
   for (OpId id = graph.first(); id;) {
     for (Graph& region : graph.edit(id).regions) decompose_graph(module, region, diags);
     if (!decomposes(OpView(module, graph, graph.op(id), &diags))) {
@@ -86,7 +86,7 @@ bool has_no_strings(const Module& module, const Graph& graph, Diags& diags) {
 }  // namespace
 
 void decompose(Module& module, const Env& env) {
-  // What an op decomposes to may depend on a number that folding makes known: Pow by an exponent that is computed.
+  // The decomposition of an op may depend on a number that only folding computes, as Pow on its exponent.
   do decompose_graph(module, module.graph, env.diags);
   while (env.diags.ok() && fold_small(module, module.graph));
   if (env.target.has_grid() && has_no_strings(module, module.graph, env.diags))

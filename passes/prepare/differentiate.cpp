@@ -2,8 +2,8 @@
 //
 //   %y = Mul(%a, %b), %da = Gradient(%a, %y) {xs = ["a"], y = "y"}   ->   %da = Mul(%g, %b),  %g being ones
 //
-// What goes back through node N comes from a node N.grad of its own, so that the name N in a schedule means what it
-// means in the model; the derivative by value V is V.grad.
+// The backward ops of node N come from a node N.grad of their own, so that the name N in a schedule means the same as
+// in the model. The derivative by value V is V.grad.
 #include <algorithm>
 #include <set>
 #include <unordered_set>
@@ -14,8 +14,8 @@
 
 namespace weftc {
 
-/// What an optimizer keeps of a parameter lies where its derivative is read; of another value, itself. Only what has
-/// the parameter's dims says how its derivative lies.
+/// The name of the value whose layout the derivative by `x` takes. It is an optimizer state of the same dims if `x` is
+/// a parameter that has one, else `x` itself.
 static std::string like_state(const Module& module, ValueId x) {
   const Graph& graph = module.graph;
   for (const State& state : module.states)

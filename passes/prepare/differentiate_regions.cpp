@@ -1,11 +1,12 @@
-// The way back through ops that own graphs. What a graph has computed is computed again where its derivatives need it.
+// The way back through ops that own graphs. The derivatives of a graph recompute its forward values where they need
+// them.
 //
 //   y = If(c, x) { then, else }           dx = If(c, x, dy) { then again and back, else again and back }
 //   y = Loop(T, , y0, w) { y -> y1 }      y, ys = Loop(T, , y0, w) { y -> y1, y }        the values before each trip
 //                                         dy0, dw = Loop(T, , dy, 0, w, ys) { dy, dw ->  y = ys[T - 1 - i], y1 again,
 //                                                                             by y, dw + by w }
 //
-// A sequence of which each trip reads an element has its derivative put together from those of the elements.
+// If each trip reads an element of a sequence, the derivative of the sequence is assembled from those of the elements.
 #include <algorithm>
 
 #include "ir/ops/step_loop.h"
@@ -16,7 +17,7 @@ namespace weftc {
 
 namespace {
 
-/// Elements that a trip reads of a parameter, by the numbers that they have along the first dimension.
+/// Elements that a trip reads of a parameter, by their indices along the first dimension.
 struct ElementRead {
   size_t parameter;
   ValueId number, element;
@@ -34,14 +35,14 @@ struct Draft {
   bool needs(size_t parameter) const { return !graph.value(graph.inputs()[parameter]).uses.empty(); }
 };
 
-/// What the walks through regions ask for.
+/// The derivatives that a walk through a region has to find.
 struct Wanted {
   std::vector<size_t> parameters;  // by which derivatives are wanted
   std::vector<size_t> results;     // of the region, by which they are known
   std::vector<size_t> sequences;   // those of the parameters whose elements are differentiated by themselves
 };
 
-/// What is computed again has names and origins of its own.
+/// Gives recomputed ops names and origins of their own.
 void rename_again(Backward& around, Graph& graph) {
   for (const OpId id : graph.order()) {
     for (Graph& region : graph.edit(id).regions) rename_again(around, region);
@@ -193,7 +194,8 @@ bool LoopBackward::is_legal() {
   return true;
 }
 
-/// What is carried may depend on the xs from the second trip on, whatever it begins with.
+/// Finds what to differentiate. A carried value may depend on the xs from the second trip on, whatever its initial
+/// value.
 void LoopBackward::find_wanted() {
   const Graph& body = op_.regions[0];
   for (size_t p = 2; p < op_.inputs.size(); ++p)

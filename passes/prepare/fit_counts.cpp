@@ -1,4 +1,4 @@
-// A dimension is cut by a Slice and filled up by a Concat with zeros.
+// A Slice cuts a dimension to its length; a Concat with zeros fills it up.
 #include "passes/prepare/fit_counts.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::optional<Length> limit_of(const Length& smaller, const Length& length) {
   return {};
 }
 
-/// What the op demands of two lengths of which data decides one at least.
+/// The op's demand on two lengths, at least one of which depends on data.
 WantedLength wanted_length(const OpView& op, const LengthRelation& relation, const ShapeValues& shapes) {
   const Length &left = relation.left, &right = relation.right;
   if (relation.may_be_less) return {relation, left, shapes.extent(minimum(left, right))};
@@ -54,7 +54,7 @@ WantedLength wanted_length(const OpView& op, const LengthRelation& relation, con
   return {relation, right, extent_of(op, left, shapes)};
 }
 
-/// Of a product with a vector, which stands for others: as long as the sums.
+/// For a product with a vector: its length is that of the dimension that is summed over.
 std::vector<LengthRelation> relations_of_vectors(const OpView& op) {
   const Shape &a = op.type(0).shape, &b = op.type(1).shape;
   const Extent &left = a.back(), &right = b.size() == 1 ? b[0] : b[b.size() - 2];
@@ -62,7 +62,7 @@ std::vector<LengthRelation> relations_of_vectors(const OpView& op) {
   return {{"", length_of(left.is_run_time() ? left : right), length_of(left.is_run_time() ? right : left)}};
 }
 
-/// Of an op whose operands are broadcast to its result.
+/// For an op whose operands are broadcast to its result.
 std::vector<LengthRelation> relations_of_broadcast(const OpView& op) {
   std::vector<LengthRelation> relations;
   const Shape& result = op.result_type(0).shape;
@@ -77,7 +77,7 @@ std::vector<LengthRelation> relations_of_broadcast(const OpView& op) {
   return relations;
 }
 
-/// What the op demands of lengths, by itself; nothing of an op that only its parts speak for.
+/// The op's own demands on lengths; nothing for an op whose parts state them.
 std::vector<LengthRelation> demands_of(const OpView& op) {
   if (ties_operands(op)) return length_relations(op);
   const OpKind kind = op.op().kind;

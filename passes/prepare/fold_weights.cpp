@@ -1,11 +1,11 @@
-// Evaluates what decomposition and layouts left to compute from constants, so that no kernel does in each invocation.
+// Evaluates ops of constants that decomposition and layouts left, so that no kernel computes them in each invocation.
 //
 //   %f = Transpose(%w), %y = Conv(%x, %f)  with %w constant    ->    %f = constant, %y = Conv(%x, %f)
 //   %s = Mul(Cast(%q), %d)  with %q, %d constants              ->    %s = constant
 //   %b = ShardSlice(Reshape(%c))  with %c constant             ->    %b = constant : [tp: S(0,11)]
 //
-// What costs kernels nothing stays: views that they read through, and the transposition that the packing of a product's
-// weight undoes. So does what would take many times the room of the constants.
+// Keeps ops that cost kernels nothing: views that they read through, and the transposition that the packing of a
+// product's weight undoes. Also keeps ops whose results would take many times the memory of the constants.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -41,11 +41,11 @@ class WeightFolder {
   }
 
  private:
-  /// What is known of a value that follows from constants.
+  /// A value that follows from constants.
   struct Derived {
     std::set<ValueId> constants;
-    bool is_computed = false;  // by more than views that are free
-    bool is_only_use = true;   // nothing else was made of the constants
+    bool is_computed = false;  // by other ops than free views
+    bool is_only_use = true;   // nothing else uses the constants
   };
 
   void note(OpId id) {

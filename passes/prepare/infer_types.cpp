@@ -1,6 +1,6 @@
-// The pass: types the graph under what is known of run-time lengths. Two things of them are known only when all types
-// are: how long the states let them become, and from which length on the model's arithmetic means something. Both are
-// found by inferring types as a trial first.
+// The pass: infers types under known bounds of run-time lengths. Two facts are known only when all types are: how long
+// the states let the lengths become, and from which length on the model's arithmetic is meaningful. Trial inferences
+// find both first.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -56,11 +56,12 @@ bool raise(Least& least, const Least& demands) {
   return least != before || least.emplace("", 1).second;
 }
 
-/// What bounds the lengths. The next values of states are at most as long as the states, and such a length may come up
-/// before the cache grows (a mask of past + seq rows), when nothing says so yet; of two dimensions that an op takes for
-/// one, the smaller bound holds for both, wherever they come up. Inputs have nothing along their open dimensions at
-/// least, unless the model's arithmetic means something from some length on only: (n - 1) / 4 + 1, as exporters write
-/// the number of windows, is no length where n is 0.
+/// The bounds of the lengths. The next value of a state is at most as long as the state. Such a length may be used
+/// before the cache grows (a mask of past + seq rows), where no op shows the bound yet. If an op takes two dimensions
+/// for one, the smaller bound holds for both everywhere.
+///
+/// Open dimensions of inputs are at least 0, unless the model's arithmetic needs more: exporters write the number of
+/// windows as (n - 1) / 4 + 1, which is no length where n is 0.
 KnownLengths known_lengths(Module& module) {
   if (!has_open_dim(module)) return {};
   constexpr int kMostRounds = 64;
@@ -86,7 +87,7 @@ bool has_if(const Graph& graph) {
   return false;
 }
 
-/// Of the branches that give other numbers of dimensions those whose types lead to fewer errors.
+/// Where branches give different numbers of dimensions, chooses those whose types lead to fewer errors.
 void choose_branches(Module& module, KnownLengths& known) {
   constexpr size_t kMostIfs = 8;
   if (!has_if(module.graph)) return;

@@ -1,8 +1,8 @@
-// A choice is a smallest cut under a price of memory: `bytes kept * price + operations done again`. At a price of 0 all
-// is kept. The choices for all prices lie on a convex curve, and what lies between two of them is found at the price
-// at which both cost the same. A choice by bytes alone says nothing of when these are held: who keeps nothing computes
-// the whole forward pass again at the first derivative, and has it all in memory once more. So each choice is followed
-// through both passes, and those that take more memory than a cheaper one are left out.
+// A choice is a smallest cut under a price of memory: `bytes kept * price + recomputed operations`. At a price of 0 all
+// is kept. The choices for all prices lie on a convex curve; the next choice between two of them is at the price at
+// which both cost the same. The bytes alone do not say when they are held. If nothing is kept, the first derivative
+// recomputes the whole forward pass, and all of it is in memory once more. So each choice is followed through both
+// passes, and those that take more memory than a cheaper one are left out.
 #include "passes/prepare/kept_choices.h"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ constexpr size_t kMostCuts = 32;  // each takes time that grows with the square 
 /// Operations that a byte from or to memory takes as long as: the ratio of a core with AVX-512 (passes/cost).
 constexpr double kOperationsOfByte = 10;
 
-/// Of ops that cost the same, those made early are computed again before those made late: the backward pass comes to
-/// them when what later ones kept is gone. They are taken to cost up to this part less.
+/// The largest discount for an op that is made early. Among ops of equal cost, early ones are recomputed first: when
+/// the backward pass reaches them, the values kept for later ones are gone.
 constexpr double kEarlyDiscount = 1.0 / 16;
 
-/// What the operations of one element count as, as the cost model has it for a polynomial.
+/// The cost of an operation per element, as the cost model counts it for a polynomial.
 double operations_of(ScalarCost cost) {
   switch (cost) {
     case ScalarCost::Cheap:
@@ -55,7 +55,7 @@ double operations_of(const Module& module, OpId id) {
   return category(op) == Category::Contraction ? moving + operations_alone(module, graph, op, 1) : moving;
 }
 
-/// What each op costs, in operations.
+/// The cost of each op, in operations.
 class Costs {
  public:
   Costs(const Module& module, const TrainingPasses& passes)
@@ -127,7 +127,7 @@ class PeakEstimate {
     return last;
   }
 
-  /// What lies in memory where an op, of the backward pass or not, reads the value.
+  /// The value that is held in memory for an op, of the backward pass or not, that reads `v`.
   Held held_for(ValueId v, bool is_backward) const {
     while (is_shown(graph_, v)) v = graph_.producer_op(v).inputs[0];
     return {v, is_backward && !is_there(graph_, passes_, kept_, v)};
@@ -139,7 +139,7 @@ class PeakEstimate {
   std::vector<Event> events_;
 };
 
-/// A cut, by what it costs in bytes and in operations.
+/// A cut, with its cost in bytes and in operations.
 struct Cut {
   KeptValues kept;
   int64_t bytes = 0;
@@ -183,14 +183,14 @@ class ChoiceFinder {
     return cuts;
   }
 
-  /// What the backward pass reads, where it reads views what these show.
+  /// All values that the backward pass reads; for views, the values that they view.
   KeptValues all_read() const {
     const std::set<ValueId> read = values_across(graph_, passes_);
     return {read.begin(), read.end()};
   }
 
-  /// The cut where an operation costs so much, and a byte. Capacities are whole numbers, all together below the one
-  /// that stands for no limit.
+  /// The cut for given prices of an operation and a byte. Capacities are whole numbers, whose sum stays below the
+  /// number that stands for no limit.
   Cut cut_at(double operation, double byte) const {
     int64_t bytes = 0;
     for (const OpId id : graph_.order())

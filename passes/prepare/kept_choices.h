@@ -1,5 +1,5 @@
-// Between keeping all that the backward pass reads and keeping next to nothing: choices of what is kept, for a search
-// that holds the memory of their plans against a limit.
+// Choices of which values the backward pass keeps, from all to next to none. A search compares the memory of their
+// plans with a limit.
 //
 //   kept      bytes   computed again   most memory, estimated
 //   all       1000    0                1900
@@ -19,8 +19,8 @@ struct KeptChoice {
   double again = 0;               // what is computed again, as a part of the forward pass
   int64_t peak = 0;  // of values of the forward pass, on one rank without fusion: an estimate to compare by
 };
-/// Choices for a module in front of `recompute`, the first of which keeps all. Each computes more again than the one
-/// before it and is estimated to take less memory. At most some thirty.
+/// Choices for a module before `recompute`; the first keeps all. Each recomputes more than the one before it and is
+/// estimated to take less memory. There are at most about thirty.
 std::vector<KeptChoice> kept_choices(const Module& module);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// What is known of run-time lengths beside their names, before types are inferred under it.
+// Facts about run-time lengths besides their names, known before types are inferred with them.
 #pragma once
 #include <map>
 #include <set>
@@ -9,15 +9,16 @@
 
 namespace weftc {
 
-/// The smallest values of named lengths, where they are not 0; that of "" is for names that are not there.
+/// The smallest values of named lengths, where they are not 0; "" stands for names that are not listed.
 using Least = std::map<std::string, int64_t>;
 
 struct KnownLengths {
   ShapeValues limits;                   // from states, and from dimensions that ops take for one
   std::map<std::string, int64_t> pins;  // names that an op takes for a number
-  Least least;  // what inputs have at least: from there on quotients in the model's shape arithmetic mean something
-  /// Names of Ifs whose branches give other numbers of dimensions: of those, the ones of which the else branch is taken
-  /// for what later nodes read.
+  // The minimum length of inputs: from it on quotients in the model's shape arithmetic are meaningful.
+  Least least;
+  /// Names of Ifs whose branches give different numbers of dimensions. `kept_else`: those whose else branch types the
+  /// later nodes.
   std::set<std::string> unlike_ifs = {}, kept_else = {};
 };
 

@@ -1,13 +1,13 @@
-// Products and convolutions compute in the precision that the schedule asks for (`precision: bf16`): both operands are
-// rounded to it, sums and everything else stay float.
+// Makes products and convolutions compute in the precision that the schedule asks for (`precision: bf16`). Both
+// operands are rounded to it; sums and everything else stay float.
 //
 //   %y = MatMul(%x, %w)  with %w constant   ->   %r = Cast(%x, bf16), %v = Cast(%w, bf16), %y = MatMul(%r, %v) {mixed}
 //   %y = MatMul(%a, %b)                     ->   %r = Cast(Cast(%a, bf16), f32), ..
 //
-// A product reads its weight in 16 bits: fold-weights stores it so, in half the room. So does every product whose
-// weight the model stores in 16 bits, behind a Cast. Where kernels multiply pairs of bfloat16, the first operand is
-// stored so as well, and the filters of a convolution. A value is rounded once for all of its readers, in front of the
-// views that lie between, so that the kernel which makes it stores what they read.
+// A product reads its weight in 16 bits, and fold-weights stores it so, in half the memory. The same holds for a
+// product whose weight the model stores in 16 bits and casts. Where kernels multiply pairs of bfloat16, the first
+// operand is stored so as well, and the filters of a convolution. A value is rounded once for all of its readers,
+// before the views between them, so that its kernel stores the rounded value.
 #include <map>
 
 #include "ir/builder.h"
@@ -72,7 +72,7 @@ class PrecisionLowerer {
     return widens_to_float(graph_, op) && graph_.producer_op(op.inputs[0]).kind == OpKind::Constant;
   }
 
-  /// The constant behind the Cast, through the same views.
+  /// The constant that the Cast reads, seen through the same views.
   ValueId as_stored(ValueId v) {
     const Op made = graph_.producer_op(v);
     if (made.kind == OpKind::Cast) return made.inputs[0];
@@ -106,7 +106,8 @@ class PrecisionLowerer {
     return Builder(module_, graph_, graph_.producer(v), made).op(made.kind, inputs, made.attrs);
   }
 
-  /// Behind the op that makes the value. In a pipeline, what no node makes is rounded in the stage that reads it.
+  /// Inserts a cast after the op that makes the value. In a pipeline, a value that no node makes is rounded in the
+  /// stage that reads it.
   ValueId cast(ValueId v, DType to, bool is_stored, OpId reader) {
     const OpId made = graph_.producer(v);
     const bool is_of_reader = by_reader_ && category(graph_.op(made)) == Category::Source;

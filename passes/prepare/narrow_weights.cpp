@@ -1,11 +1,12 @@
-// Products read a weight of few bits as the model stores it: four bits take an eighth of the room of floats, and
-// reading weights is what a product of few rows waits for.
+// Makes products read a weight of few bits as the model stores it. Four bits take an eighth of the memory of floats,
+// and a product of few rows mostly waits for its weights.
 //
 //   %w = DequantizeLinear(%q, %s, %z) {block_size}, %y = MatMul(%x, %w)  with %q, %s, %z constants
 //     ->  %y = BlockMatMul(Reshape(%x), %words, %terms) {bits}
 //
-// So does a product behind the transposition of such a weight, Gemm, and com.microsoft's MatMulNBits. On a device, and
-// where the schedule places the weight by its name, they become products with a weight of floats (decompose).
+// The same holds for a product that reads such a weight transposed, for Gemm, and for com.microsoft's MatMulNBits. On a
+// device, and where the schedule places the weight by its name, they become products with a weight of floats
+// (decompose).
 #include <map>
 #include <set>
 
@@ -24,7 +25,7 @@ bool is_plain_gemm(const Op& op) {
   return int_of(op, "transA") == 0 && real_of(op, "alpha") == 1 && (op.inputs.size() < 3 || real_of(op, "beta") == 1);
 }
 
-/// A matrix behind a DequantizeLinear of constants, as the second operand of a product.
+/// A matrix that a DequantizeLinear makes from constants, as the second operand of a product.
 class DequantizedWeight {
  public:
   DequantizedWeight(const Module& module, const Graph& graph, const Op& dequantize, bool turned)
@@ -77,8 +78,8 @@ class DequantizedWeight {
     return op_.graph().producer_op(op_.op().inputs[static_cast<size_t>(input)]).kind == OpKind::Constant;
   }
 
-  /// A scale for a column or for all holds for blocks of any size: of at most 128 steps, so that zero points, which are
-  /// multiplied with the sum of a block's elements, stand beside sums of their size.
+  /// The block size for a scale of a whole column or weight, which holds for blocks of any size. It is at most 128, so
+  /// that the zero point times the sum of a block's elements is of a similar size to the other sums.
   static int64_t own_block(const BlockShape& shape) {
     for (int64_t size = 128; size >= 16; size /= 2)
       if (shape.k % size == 0) return size;
@@ -106,7 +107,7 @@ class WeightNarrower {
  private:
   static bool is_computed_in_floats(DType dtype) { return is_float(dtype) && dtype_bytes(dtype) <= 4; }
 
-  /// What a weight became.
+  /// A stored weight.
   struct Stored {
     ConstantId words, terms;
     Dims dims;  // of the words

@@ -1,4 +1,4 @@
-// Names, tables and problems of the schedule as lists of blocks and micro-batches.
+// Turns the orders of the schedule (names, tables and problems) into lists of blocks and micro-batches.
 #include "passes/prepare/pipeline_order.h"
 
 #include <algorithm>
@@ -129,8 +129,8 @@ void list_named(const Schedule& schedule, Pipeline& pipeline, const std::vector<
     pipeline.order.push_back({numbers[static_cast<size_t>(turn.block)], turn.micro_batch});
 }
 
-/// Each block runs behind those whose results it reads. Blocks that read each other wait for each other's transfers
-/// while they run, which ranks of their own can do.
+/// Checks that each block runs after those whose results it reads. Blocks that read each other wait for each other's
+/// transfers while they run, which ranks of their own can do.
 void check_reads(const PipelineRequest& request, const Pipeline& pipeline, const std::vector<BlockRead>& reads,
                  Diags& diags) {
   const size_t blocks = pipeline.blocks.size();

@@ -10,11 +10,11 @@
 
 namespace weftc {
 
-/// As a table of an order writes it: "a.backward" of a training's stage a; else the stage's name.
+/// The name of a block in the table of an order: "a.backward" for a training's stage a; else the stage's name.
 std::string name_in_table(const PipelineRequest& request, const Pipeline::Block& block, bool is_training);
 
-/// One list for all ranks. Reports a table with missing, repeated or descending entries, or with a block in front of
-/// one whose result it reads.
+/// One list for all ranks. Reports a table with missing, repeated or descending entries, or with a block before one
+/// whose result it reads.
 std::optional<Pipeline> pipeline_order(const Schedule& schedule, std::vector<Pipeline::Block> blocks,
                                        const std::vector<BlockRead>& reads, Diags& diags);
 

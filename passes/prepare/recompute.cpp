@@ -1,4 +1,4 @@
-// Lets the backward pass of a training compute values of the forward pass again instead of keeping them (`recompute:`):
+// Makes the backward pass of a training recompute values of the forward pass instead of keeping them (`recompute:`):
 //
 //   h = Gelu(a)                         h = Gelu(a)
 //   y = MatMul(h, w)                    y = MatMul(h, w)
@@ -6,10 +6,10 @@
 //   dw = MatMul(h', dy)                 h.again = Gelu(a)
 //                                       dw = MatMul(h.again', dy)
 //
-// The forward pass is what the loss depends on, the backward pass what the derivatives depend on besides. A copy stands
-// right in front of its first reader. The backward pass and what is made of the derivatives become late: neither merged
-// nor fused with the forward pass, which would keep in memory what is to be computed again. Random draws are drawn
-// again by the same key.
+// The forward pass is all that the loss depends on; the backward pass is what the derivatives depend on besides. A copy
+// goes right before its first reader. The backward pass and the ops after it are marked late: they are neither merged
+// nor fused with the forward pass, which would keep the recomputed values in memory. Random draws are drawn again by
+// the same key.
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -122,7 +122,7 @@ class AgainWriter {
   std::unordered_map<uint32_t, OriginId> origins_;
 };
 
-/// What the schedule keeps, or a search for it. A limit that nobody has searched for is taken as `all`.
+/// The values that the schedule, or a search for it, keeps. A limit without a search is taken as `all`.
 KeptValues kept_values(const Module& module, const TrainingPasses& passes, const Env& env) {
   const RecomputeRequest& request = *env.schedule.train->recompute;
   if (!request.keep.empty()) return named_values(module, passes, env);

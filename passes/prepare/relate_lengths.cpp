@@ -1,17 +1,16 @@
-// Collects what the ops of a model demand of its run-time lengths, while each op stands for a node:
+// where the condition holds, else 0; nothing where it can be computed only inside the region.
 //
 //   %m = Mul(%x, %y) : f32[seq<=8]   with %y : f32[total<=8]     ->     relation seq = total by "node 'scale' (Mul)"
 //
-// The program checks every request for it, so that the passes behind this one may take the two for one length. What an
-// op in a branch or a loop demands is checked where that is run: whether it is becomes a length, 1 or 0.
+// The program checks each request for the relation, so that later passes may treat the two as one length. For an op in
+// a branch or a loop, the check applies where that is run: a length of 1 or 0 says whether it is.
 //
 //   If(%c) { Mul(%x, %y) }     ->     %g = NameLength(Cast(%c)),  relation seq = total where g
 //
 // A branch that cannot be run is refused by a relation of that length alone: g = 1 where 1 - g, if it is the other one.
 //
-// Of a branch or loop inside of another one both conditions hold then: the inner condition is computed once more
-// outside, where a few pointwise ops do. An inner one that only the outer region computes counts as one that always
-// holds.
+// For a branch or loop inside of another one, both conditions must hold: the inner condition is computed once more
+// outside, if a few pointwise ops suffice. An inner condition that only the outer region can compute counts as true.
 #include "passes/prepare/relate_lengths.h"
 
 #include <algorithm>
@@ -45,23 +44,25 @@ struct Scope {
   const Op* owner = nullptr;
 };
 
-/// What holds where a region is run: the value is true (not 0, of a count above 0), or, in the other branch, false.
+/// The condition under which a region runs: the value is true (not 0, of a count above 0), or false in the other
+/// branch.
 struct Condition {
   const Scope* scope = nullptr;
   ValueId value;
   bool is_count = false, holds = true;
 };
 
-/// What an op demands, and where: the conditions hold and `known` is not 0.
+/// A demand of an op, which applies where the conditions hold and `known` is not 0.
 struct Demand {
   LengthRelation relation;
   std::vector<Condition> conditions;
   Length known = 1;
-  bool is_refusal = false;  // the place is not to be reached: the relation says only why
+  bool is_refusal = false;  // the region must not be run: the relation only gives the reason
 };
 using Demands = std::vector<Demand>;
 
-/// The operand of the scope's owner that a parameter stands for in each trip; none where it changes or is no parameter.
+/// The operand of the scope's owner that a parameter stands for in each trip; invalid where it changes or is no
+/// parameter.
 ValueId operand_of(const Scope& scope, ValueId value) {
   const std::vector<ValueId>& parameters = scope.graph.inputs();
   const auto at = std::ranges::find(parameters, value);
@@ -72,12 +73,11 @@ ValueId operand_of(const Scope& scope, ValueId value) {
   return scope.owner->inputs[is_loop ? p : p + 1];
 }
 
-/// Adds the ops that compute values of regions in front of the outermost op.
+/// Inserts ops before the outermost op that compute values of its regions.
 class ConditionBuilder {
  public:
   explicit ConditionBuilder(Builder& build) : build_(build) {}
 
-  /// 1 where the condition holds, else 0; nothing where only the region knows.
   std::optional<Length> length(const Condition& condition) {
     const auto key = std::tuple(condition.scope, condition.value.index, condition.is_count);
     const auto known = lengths_.find(key);
@@ -203,7 +203,7 @@ void RelationCollector::for_each_op(const Graph& graph, const std::function<void
   }
 }
 
-/// What the ops of a region demand, and those inside of them.
+/// Collects the demands of the ops of a region, and of the regions inside it.
 void RelationCollector::relate_region(const Scope& scope, const Demand& where, Demands& demands) {
   for_each_op(scope.graph, [&](const OpView& op) {
     Relations relations;
@@ -261,7 +261,7 @@ void RelationCollector::keep_refusal(const Demand& demand, ConditionBuilder& con
     keep({demand.relation.what, is_negated ? Length(1) - taken : taken, is_negated ? 1 : 0, false, taken});
 }
 
-/// What the regions of an If or a Loop of the model's graph demand.
+/// Collects the demands of the regions of an If or a Loop in the model's graph.
 void RelationCollector::relate_regions(OpId id) {
   const Op op = module_.graph.op(id);
   scopes_.clear();

@@ -1,14 +1,14 @@
-// What nodes demand of run-time lengths (relate_lengths.cpp) that the passes before relate-lengths replace or remove.
+// Demands on run-time lengths (relate_lengths.cpp) by nodes that passes before relate-lengths replace or remove.
 #pragma once
 #include "ir/module.h"
 
 namespace weftc {
 
-/// As messages name the node that an op comes from: "node 'scale' (Mul)".
+/// Names the node that an op comes from, as messages do: "node 'scale' (Mul)".
 std::string node_text(const Module& module, const Op& op);
 
-/// Adds to the module's relations what composite ops demand beside their parts, and ops that are read for their shapes
-/// only.
+/// Adds the demands of composite ops that their parts do not imply, and those of ops that are read only for their
+/// shapes, to the module's relations.
 void relate_nodes(Module& module, Diags& diags);
 
 }  // namespace weftc

@@ -1,10 +1,10 @@
-// A Scan is a Loop whose trips read element t of each sequence, and collect what the scan outputs have.
+// A Scan becomes a Loop whose trips read element t of each sequence and collect the scan outputs.
 //
 //   s, ys = Scan(s0, xs) { s, x -> s1, y }    ->    s, ys = Loop(T, , s0) { t, s, xs -> s1, y }  with  x = Gather(xs,
 //   t)
 //
-// A direction of 1 reads from the end, or turns what was collected; an axis other than 0 is read along it, or moved to
-// it afterwards. The batch of Scan-8 is a Loop around a Scan of one element of it.
+// A direction of 1 reads from the end, or reverses the collected values. An axis other than 0 is read along that axis,
+// or moved to it afterwards. The batch of Scan-8 becomes a Loop around a Scan of one batch element.
 #include "passes/prepare/scan_to_loop.h"
 
 #include <algorithm>
@@ -92,7 +92,7 @@ struct LoopDraft {
   std::vector<ValueId> operands;
 };
 
-/// Puts the draft in front of the Scan.
+/// Inserts the draft before the Scan.
 OpId add_loop(Graph& graph, OpId before, LoopDraft&& draft, const Op& scan, ValueId trips, size_t carried) {
   NewOp loop = copy_of(scan);
   loop.kind = OpKind::Loop;
@@ -139,7 +139,7 @@ ValueId reversed(Builder& build, ValueId values, int64_t axis) {
   return build.op(OpKind::Slice, {values}, {{"ends", ends}, {"starts", starts}, {"steps", steps}});
 }
 
-/// What was collected, in the order and along the axis that the attributes ask for.
+/// The collected values, in the order and along the axis that the attributes ask for.
 ValueId collected(Builder& build, ValueId values, int64_t direction, int64_t axis) {
   if (direction) values = reversed(build, values, 0);
   const auto ndim = static_cast<int64_t>(build.dims(values).size());

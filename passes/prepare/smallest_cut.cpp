@@ -1,5 +1,5 @@
-// Sends flow along the shortest way that has capacity left until there is none (Edmonds and Karp, 1972). What can still
-// reach the sink then lies behind the cut.
+// Sends flow along the shortest augmenting path until no path is left (Edmonds and Karp, 1972). The nodes that can
+// still reach the sink are then on the sink's side of the cut.
 #include "passes/prepare/smallest_cut.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The fewest bytes that separate what can be had from what is wanted, by the theorem of maximum flow and minimum cut.
+// Finds the fewest bytes that separate available values from wanted ones, by the max-flow min-cut theorem.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,8 +13,9 @@ class FlowNetwork {
 
   int add_node();
   void add_edge(int from, int to, int64_t capacity);
-  /// By node: whether it lies behind the cut of the smallest capacity. Of several such cuts it is that next to the
-  /// sink. Every way from the source to the sink must have an edge that is not unlimited. The network is used up.
+  /// By node: whether it is on the sink's side of the cut of the smallest capacity. Among several such cuts, takes the
+  /// one nearest to the sink. Every path from the source to the sink must have an edge that is not unlimited. The
+  /// network is used up.
   std::vector<bool> behind_smallest_cut();
 
  private:
@@ -24,7 +25,7 @@ class FlowNetwork {
   };
   bool send_along_shortest_way();
 
-  std::vector<Edge> edges_;  // each beside the one that takes it back, which has the other parity
+  std::vector<Edge> edges_;  // each next to its reverse edge, whose index differs in the last bit
   std::vector<std::vector<int>> edges_of_ = std::vector<std::vector<int>>(2);
 };
 

@@ -1,5 +1,6 @@
-// Each value is two nodes of a network, with an edge of what it takes to keep it between: a cut through it keeps it.
-// An op that lies behind the cut is computed again, which cuts its edge from the source; with it, its operands do.
+// Each value is two nodes of a network; the edge between them has the price of keeping the value, so a cut through it
+// keeps it. An op on the sink's side of the cut is recomputed, which cuts its edge from the source; its operands are
+// needed then too.
 #include "passes/prepare/smallest_kept.h"
 
 #include <unordered_map>

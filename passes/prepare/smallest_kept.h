@@ -7,20 +7,19 @@
 
 namespace weftc {
 
-/// What it takes to have a value in the backward pass, in units of one's own; FlowNetwork::kUnlimited: not that way.
+/// Prices of having a value in the backward pass, in any unit; FlowNetwork::kUnlimited: that way is not allowed.
 struct KeepingPrices {
   std::function<int64_t(OpId)> again;    // to compute an op again
   std::function<int64_t(ValueId)> kept;  // to keep a value
 };
-/// The values that are kept where all that the backward pass reads costs least. Of several such choices it is that
-/// which computes least again.
+/// The values to keep so that all that the backward pass reads costs least. Among several such choices, takes the one
+/// that recomputes least.
 KeptValues cheapest_kept(const Graph& graph, const TrainingPasses& passes, const KeepingPrices& prices);
 
-/// True for what takes too long to be done twice unless the schedule asks for it. Of composite ops, norms and the like
-/// have a rule for their derivative; it is not known what others are made of.
+/// True for an op that takes too long to be computed twice unless the schedule asks for it. Composite ops with a
+/// derivative rule, such as norms, are cheap enough; the parts of others are not known yet.
 bool is_costly(const Op& op);
-/// The values of the fewest bytes from which all that the backward pass reads is computed again without anything
-/// costly.
+/// The values of the fewest bytes from which all that the backward pass reads can be recomputed without a costly op.
 KeptValues fewest_bytes_kept(const Graph& graph, const TrainingPasses& passes);
 
 }  // namespace weftc

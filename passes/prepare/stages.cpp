@@ -31,8 +31,7 @@ struct StageRead {
   int from, to;
 };
 
-/// The stages in the order of the schedule, but each behind those it reads; stages that read each other stay as
-/// listed.
+/// The stages in the order of the schedule, but each after those it reads; stages that read each other stay as listed.
 std::vector<int> sequence_of(int stages, const std::vector<StageRead>& reads) {
   std::vector<int> sequence;
   std::vector<bool> done(static_cast<size_t>(stages), false);
@@ -104,7 +103,8 @@ void Stages::assign() {
   if (module_.training && schedule_.pipeline->splits_backward && diags_.ok()) split_backward();
 }
 
-/// Of a training: what figures are computed from; then what derivatives are computed from; then the rest.
+/// Finds the phases of a training: first the ops that figures depend on, then those that derivatives depend on, then
+/// the rest.
 void Stages::find_phases() {
   if (!module_.training) return;
   std::vector<ValueId> figures, early, derivatives;
@@ -186,7 +186,7 @@ void Stages::assign_rest() {
     if (stage(id) < 0 && is_of_model(id)) stage(id) = rest;
 }
 
-/// Numbers the stages so that each is behind those that it reads.
+/// Numbers the stages so that each comes after those that it reads.
 void Stages::rank_stages() {
   std::vector<StageRead> reads;
   for (const OpId id : graph_.order())
@@ -225,7 +225,7 @@ void Stages::assign_forward() {
   }
 }
 
-/// What puts values of several stages together, where a stage has all that is not listed.
+/// True for an op that joins values of several stages, if one stage has all nodes that are not listed.
 bool Stages::joins_stages(const Op& op) const {
   if (is_added(op) || stage_of_rest() == kNone) return false;
   std::set<int> read;
@@ -253,8 +253,8 @@ std::map<std::string, int> Stages::stages_of_nodes() const {
   return stages;
 }
 
-/// The earliest stage of the nodes that the op is a derivative of, since its backward pass is the last of theirs. What
-/// adds up gradients is where the last of them is made.
+/// Assigns a backward op to the earliest stage of the nodes that it differentiates, since their backward passes end
+/// there. An Add of gradients goes where the last of them is made.
 void Stages::assign_backward() {
   const std::map<std::string, int> stage_of_node = stages_of_nodes();
   for (const OpId id : graph_.order()) {
@@ -289,8 +289,9 @@ void Stages::join_late_weights(const std::vector<bool>& is_awaited, std::vector<
     if (!std::ranges::includes(read[s], read_late[s])) is_split[s] = false;
 }
 
-/// Of a backward pass, what another stage's is computed from, or gradients of several parameters; and the rest, which
-/// nothing but one update waits for. A stage without the first has one block.
+/// Splits each backward pass. The first block computes what another stage waits for, and gradients that lead to several
+/// parameters. The second block has the rest, for which only one update waits. A stage whose first part is empty has
+/// one block.
 void Stages::split_backward() {
   const std::vector<OpId> order = graph_.order();
   std::vector<std::set<ValueId>> leads_to(graph_.op_capacity());  // gradients; two stand for more
@@ -327,7 +328,7 @@ void Stages::report_missing() {
   }
 }
 
-/// Blocks that run once stand behind the others.
+/// Numbers the blocks; those that run once come after the others.
 std::vector<Pipeline::Block> Stages::number_blocks() {
   struct Key {
     int stage;

@@ -1,4 +1,4 @@
-// The stages of a pipeline: which op runs in which, and in which block of it.
+// The stages of a pipeline: assigns each op to a stage and to a block of it.
 #pragma once
 #include <map>
 #include <optional>
@@ -25,12 +25,13 @@ std::string name_of_forward(std::string name);
 /// True for what computes nothing: inputs, constants, draws.
 bool is_source(const Op& op);
 
-/// The forward pass as a line of cells: of nodes that go into one stage together. Of a training, a cell takes as long
-/// as its nodes, their derivatives and the updates of its parameters.
+/// The forward pass as a line of cells: groups of nodes that go into one stage together. In a training, the time of a
+/// cell includes the derivatives of its nodes and the updates of its parameters.
 struct StageCells {
   std::vector<LineItem> line;
-  std::vector<int> cell_of;      // by op: with which cell it goes into a stage; -1: it is computed wherever it is read
-  std::vector<bool> is_node;     // by op: it stands in the line; others follow what they read, or are read by
+  std::vector<int> cell_of;      // by op: the cell with which it goes into a stage; -1: it is computed wherever it is
+                                 // read
+  std::vector<bool> is_node;     // by op: it stands in the line; other ops follow their operands or readers
   std::vector<bool> is_forward;  // by op: it is of the forward pass
 };
 
@@ -41,27 +42,28 @@ struct StageCells {
 ///   update           the stage of the parameter; what is computed from several, where the last of them is
 ///   totals           a loss of several stages' losses has a block of its own, that the stages need not wait for
 ///
-/// What is computed from inputs alone and listed by none, such as masks and rates, is computed in each stage that reads
-/// it; what a training computes from parameters alone, at each place that reads it, whichever stage lists it.
+/// A value that is computed from inputs alone and that no stage lists, such as a mask or a rate, is computed in each
+/// stage that reads it. A value that a training computes from parameters alone is computed at each place that reads it,
+/// whichever stage lists it.
 class Stages {
  public:
   Stages(Module& module, const Schedule& schedule, const Target& target, Diags& diags);
   /// Reports nodes of the model that no stage lists, or that several do.
   void assign();
-  /// What `stages: N` cuts, in place of assign(), for a schedule that asks for stages without nodes; the module stays
-  /// as it is.
+  /// The cells that `stages: N` cuts, for a schedule that asks for stages without nodes. Called in place of assign();
+  /// leaves the module as it is.
   StageCells find_cells();
-  /// The blocks, of which each op gets its number, and the place of its stage.
+  /// Makes the blocks, and gives each op its block's number and its stage's place.
   std::vector<Pipeline::Block> number_blocks();
-  /// What blocks read of each other: the first value of each pair.
+  /// The values that blocks read of each other: the first value of each pair of blocks.
   std::vector<BlockRead> reads() const;
-  /// The copy of a value in a stage at this place; none where it is computed elsewhere alone.
+  /// The copy of a value in a stage at this place; invalid where it is computed elsewhere alone.
   ValueId copy_in(ValueId value, PlaceId place) const;
 
  private:
   static constexpr int kNone = -1, kSeveral = -2;  // stages
 
-  /// Ops of the forward pass in a line, and the cells that they are of.
+  /// Ops of the forward pass in a line, with their cells.
   struct CellLine {
     std::vector<OpId> ops;
     std::vector<size_t> cell_of;  // by op of the line
@@ -139,9 +141,9 @@ class Stages {
   std::vector<bool> free_;            // computed from inputs and constants alone, and listed by no stage
   std::vector<bool> of_parameters_;   // of a training: forward, computed from parameters alone, and not free
   std::map<OpId, int> listed_;        // the stages that list such ops
-  std::vector<int> rank_;             // of a stage: behind those that it reads
+  std::vector<int> rank_;             // of a stage: it comes after those that it reads
   std::map<std::string, int> homes_;  // of states, by the name of the input
-  std::map<ValueId, std::map<int, ValueId>> copies_;  // of what is computed in several stages, by stage
+  std::map<ValueId, std::map<int, ValueId>> copies_;  // of values that several stages compute, by stage
 };
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Stages that the schedule gives no nodes: the line of cells that is cut into stages of about the same time.
+// Stages for which the schedule lists no nodes: cuts the line of cells into stages of about the same time.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -19,7 +19,7 @@ bool Stages::is_of_model(OpId id) const {
   return phase_of_[id.index] == Phase::Forward && !follows;
 }
 
-/// Of ops in a line: the bytes that those up to each one make and later ones read.
+/// For each op of a line: the bytes that the ops up to it make and later ops read.
 std::vector<int64_t> Stages::bytes_behind(const std::vector<OpId>& ops) const {
   std::map<OpId, size_t> at;
   for (size_t i = 0; i < ops.size(); ++i) at[ops[i]] = i;
@@ -63,7 +63,8 @@ Stages::CellLine Stages::line_of_cells() const {
   return line;
 }
 
-/// What each cell takes with the derivatives of its nodes and the updates of its parameters: they are in its stage.
+/// Adds the time of the derivatives of each cell's nodes and the updates of its parameters, which run in the same
+/// stage.
 void Stages::add_rest_of_training(std::vector<LineItem>& line) const {
   const Ceilings ceilings = ceilings_of(target_);
   for (const OpId id : graph_.order()) {
@@ -88,7 +89,7 @@ void Stages::assign_cuts() {
   note_cuts(line, cut);
 }
 
-/// What went into which stage, for `explain`.
+/// Notes for `explain` which ops went into which stage.
 void Stages::note_cuts(const CellLine& line, const std::vector<int>& cut) {
   double total = 0;
   for (const LineItem& cell : line.cells) total += cell.time;

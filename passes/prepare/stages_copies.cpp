@@ -1,4 +1,4 @@
-// What is computed in several stages: in each one that reads it.
+// Values that are computed in each stage that reads them.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace weftc {
 
-/// What a forward pass makes of parameters alone, such as their exponentials or norms. It belongs to the stages that
-/// read it, whichever lists it.
+/// Finds values that the forward pass computes from parameters alone, such as their exponentials or norms. They belong
+/// to the stages that read them, whichever stage lists them.
 void Stages::find_of_parameters() {
   if (!module_.training) return;
   std::set<std::string> states;
@@ -29,8 +29,9 @@ void Stages::find_of_parameters() {
   }
 }
 
-/// It is made once a step, in front of the micro-batches, at each place that reads it: no block in front sends what it
-/// makes. Its derivative is computed in the first of the stages that read it, from the sum of theirs.
+/// Such a value is computed once a step, before the micro-batches, at each place that reads it, because blocks of that
+/// time send nothing. Its derivative is computed in the first of the stages that read it, from the sum of their
+/// derivatives.
 void Stages::assign_of_parameters() {
   const std::vector<OpId> order = graph_.order();
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
@@ -44,8 +45,8 @@ void Stages::assign_of_parameters() {
   }
 }
 
-/// Of the backward pass, views of what the forward pass has kept: they may be one for the derivatives of several
-/// stages, which must not wait for each other.
+/// Views in the backward pass of values that the forward pass has kept. Derivatives of several stages may share such a
+/// view, and must not wait for each other because of it.
 std::vector<bool> Stages::views_of_forward() const {
   std::vector<bool> found(graph_.op_capacity(), false);
   for (const OpId id : graph_.order()) {
@@ -59,8 +60,8 @@ std::vector<bool> Stages::views_of_forward() const {
   return found;
 }
 
-/// What a stage has received in the forward pass, it has in its backward pass too: no stage waits for another one to
-/// compute it again.
+/// Makes the backward pass of a stage reuse what the stage has received in the forward pass, so that it does not wait
+/// for another stage to recompute it.
 void Stages::keep_received() {
   std::vector<OpId> order = graph_.order();
   for (const OpId id : order)
@@ -77,7 +78,7 @@ void Stages::keep_received() {
   }
 }
 
-/// Of what the backward pass computes again, the value of the forward pass; none where it is no such value.
+/// The value of the forward pass that a recomputed value copies; invalid for other values.
 ValueId Stages::find_first(ValueId again) const {
   std::string name = graph_.value(again).name;
   const size_t at = name.find(kAgain);
@@ -88,7 +89,7 @@ ValueId Stages::find_first(ValueId again) const {
   return is_same ? first : ValueId{};
 }
 
-/// Readers first, so that they have stages.
+/// Visits readers first, so that they have stages.
 void Stages::copy_free_ops() {
   const std::vector<OpId> order = graph_.order();
   const std::vector<bool> is_view = views_of_forward();
@@ -97,7 +98,7 @@ void Stages::copy_free_ops() {
       copy_for_stages(*at);
 }
 
-/// Stages of one place share a copy: that of `home`, else of the first of them.
+/// Stages of one place share a copy: that of `home`, else that of the first of them.
 void Stages::join_at_places(int home, std::map<int, std::vector<Use>>& readers) const {
   std::map<std::string, int> stages;  // by place
   const auto place = [&](int number) { return place_of(schedule_.pipeline->stages[static_cast<size_t>(number)]); };
@@ -114,8 +115,8 @@ void Stages::join_at_places(int home, std::map<int, std::vector<Use>>& readers) 
   readers = std::move(joined);
 }
 
-/// The op for the first of the stages that read it, and a copy for each other one. What only outputs read is computed
-/// in the last stage.
+/// Keeps the op in the first of the stages that read it, and adds a copy for each other one. An op that only outputs
+/// read is computed in the last stage.
 void Stages::copy_for_stages(OpId id) {
   std::map<int, std::vector<Use>> readers;
   std::map<int, Phase> phases;

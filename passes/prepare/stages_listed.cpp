@@ -1,4 +1,4 @@
-// What the stages of a schedule list: which ops their names mean.
+// Finds the ops that the names in the stages of a schedule mean.
 #include <set>
 #include <utility>
 
@@ -10,7 +10,7 @@ namespace weftc {
 
 namespace {
 
-/// An input or an initialiser. What was computed in advance is a constant, too, but comes from nodes.
+/// An input or an initialiser. A folded value is a constant too, but has nodes as origins.
 bool is_value(const Op& op) { return (op.kind == OpKind::Input || op.kind == OpKind::Constant) && op.origins.empty(); }
 
 /// The innermost module of a node, or the node's own name.

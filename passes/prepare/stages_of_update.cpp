@@ -1,5 +1,5 @@
-// What a training does once, behind the micro-batches: in which stage the update of a parameter runs, and where
-// gradients and losses of several stages are added up.
+// The work that a training does once, after the micro-batches: finds the stage in which the update of a parameter runs,
+// and where gradients and losses of several stages are added up.
 #include <algorithm>
 #include <set>
 
@@ -8,7 +8,8 @@
 
 namespace weftc {
 
-/// Sums of losses, made once behind the micro-batches. Were they a part of a stage, it would wait for the others.
+/// Finds sums of losses, made once after the micro-batches. As a part of a stage, they would make it wait for the
+/// others.
 void Stages::find_totals() {
   const auto is_number = [&](ValueId v) { return v && graph_.type(v).count() == 1; };
   for (const OpId id : graph_.order()) {
@@ -41,9 +42,9 @@ std::vector<bool> Stages::derivatives_of_parameters() const {
   return found;
 }
 
-/// A parameter that several stages read has a gradient of each, and so has what is made of parameters alone. They are
-/// added up once, behind the micro-batches, since no stage shall wait for another's: the sum, and views and derivatives
-/// of it on the way to the update, are a part of that.
+/// If several stages read a parameter, each has a gradient of it; the same holds for values computed from parameters
+/// alone. These gradients are added up once, after the micro-batches, because no stage may wait for another one's.
+/// Views and derivatives of the sum on the way to the update belong to that block too.
 void Stages::find_sums_of_gradients() {
   const std::vector<OpId> order = graph_.order();
   std::vector<bool> is_last(graph_.op_capacity(), false), is_sum(graph_.op_capacity(), false);
@@ -93,7 +94,7 @@ void Stages::find_homes() {
       homes_[state.input] = of->second;
 }
 
-/// What leads to the next values of one home's states runs there; all else where its operands are.
+/// An op that leads only to the next states of one home runs there; any other op runs where its operands are.
 void Stages::assign_update() {
   std::vector<int> leads(graph_.op_capacity(), kNone);
   const auto lead = [&](OpId id, int home) {

@@ -1,4 +1,5 @@
-// What the loss depends on is the forward pass. Late is what the derivatives depend on besides, and all that reads it.
+// The forward pass is all that the loss depends on. Late ops are those that only the derivatives depend on, and all
+// their readers.
 #include "passes/prepare/training_passes.h"
 
 #include <algorithm>

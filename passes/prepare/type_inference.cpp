@@ -1,10 +1,10 @@
-// Types every value, in order, and brings operands that shapes depend on into attributes.
+// Types every value, in order, and turns operands that shapes depend on into attributes.
 //
 //   %s = Shape(%x)                              %y = Reshape(%x) {shape = [8, 64]} : f32[8, 64]
 //   %y = Reshape(%x, %s2)  with %s2 from %s ->
 //
-// Exporters compute shapes with Shape, Gather and Concat: integers are folded here, as soon as they are known, because
-// the types behind them need the values. An If on a known condition is replaced by its branch.
+// Exporters compute shapes with Shape, Gather and Concat. Integers are folded here as soon as they are known, because
+// later types need the values. An If on a known condition is replaced by its branch.
 #include "passes/prepare/type_inference.h"
 
 #include <algorithm>
@@ -42,15 +42,16 @@ class TypeInference {
         pins_(known.pins),
         kept_else_(known.kept_else) {}
 
-  /// What each output of the graph stood for.
+  /// Infers all types. Returns the value that each output of the graph stood for.
   std::vector<Unfolded> run() {
     infer_range(graph_.first(), {});
     return unfold_outputs(graph_, unfolded_);
   }
-  /// What the model says of its lengths.
+  /// The bounds and ties of lengths that the model implies.
   KnownLengths found() const { return {shapes_.limits(), pins_, demands_, unlike_ifs_, kept_else_}; }
-  /// Lets lengths that ops take for others be lowered: the types do not hold then, but all such lengths are found. What
-  /// is wrong in a branch that the program will refuse counts, since other bounds may make it right.
+  /// Starts a trial: lengths that ops take for others may be lowered, so that all such lengths are found, although the
+  /// types do not hold then. Errors in a branch that the program will refuse count too, since other bounds may make the
+  /// branch valid.
   void begin_trial() { notes_ties_ = is_trial_ = true; }
 
  private:
@@ -250,7 +251,7 @@ void TypeInference::bound_states(OpId id) {
   }
 }
 
-/// What the op computes, where that is shape arithmetic.
+/// Notes the values of an op that is shape arithmetic.
 void TypeInference::note_shape_values(OpId id) {
   const Op& op = graph_.op(id);
   std::optional<std::vector<std::vector<Length>>> values = shape_values(OpView(module_, graph_, op, nullptr, &shapes_));
@@ -258,7 +259,7 @@ void TypeInference::note_shape_values(OpId id) {
   for (size_t r = 0; values && r < values->size(); ++r) shapes_.set(op.outputs[r], std::move((*values)[r]));
 }
 
-/// A quotient of what may be negative is rounded towards 0, which is no length: it is one from some length on.
+/// Notes from which length on a quotient is a length: where its dividend is negative, it is rounded towards 0.
 void TypeInference::note_demand(OpId id) {
   const Op& op = graph_.op(id);
   if (op.kind != OpKind::Div && op.kind != OpKind::Mod) return;
@@ -317,8 +318,8 @@ bool TypeInference::agree_bounds(OpId id) {
   });
 }
 
-/// What the tie says of the length, if that is new; the request must say the length, or a buffer were too small. A dim
-/// that is taken for less than itself (n for n - 1) would be lowered again and again.
+/// Notes a tie of a length, if it is new. Without it a buffer would be too small, so the request must have that length.
+/// A dim that is tied to less than itself (n to n - 1) would be lowered again and again.
 bool TypeInference::note_tie(const LooseLength& loose) {
   bool is_of_itself = false;
   for_each_name(Shape{loose.wanted}, [&](const std::string& name) { is_of_itself |= name == loose.length.text(); });
@@ -327,8 +328,8 @@ bool TypeInference::note_tie(const LooseLength& loose) {
   return pins_.emplace(loose.length.text(), loose.wanted.bound).second;
 }
 
-// The bound of the state that a value is written back to: a cache that grows is no longer than its state; a
-// longer one is an error at run time.
+// The bound of the state that a value is written back to. A cache that grows is no longer than its state; a longer one
+// is an error at run time.
 std::optional<int64_t> TypeInference::state_bound(ValueId value, size_t axis) const {
   if (&graph_ != &module_.graph) return {};
   for (const State& state : module_.states)

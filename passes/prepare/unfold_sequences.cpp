@@ -1,10 +1,10 @@
-// Replaces ops on sequences and optionals by what their records say that the results stand for.
+// Replaces ops on sequences and optionals by the tensors that their records give for the results.
 //
 //   %s = SequenceConstruct(%a, %b), %y = SequenceAt(%s, 1)          ->   %s is [%a, %b], and what read %y reads %b
 //   If(%c, %s) { %s -> SequenceAt(%s, 0) }                          ->   If(%c, %a, %b) { %s.0, %s.1 -> %s.0 }
 //   %s = If(%c) { SequenceConstruct(%x) } { SequenceConstruct(%y) } ->   %s.0 = If(%c) { %x } { %y }, %s is [%s.0]
 //
-// Ops that have no readers any more stay behind for the runner to remove.
+// The runner removes the ops that have no readers any more.
 #include "passes/prepare/unfold_sequences.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ std::string element_name(const std::string& name, const Unfolded& unfolded, size
   return unfolded.kind == Unfolded::Kind::Tensor ? name : name + "." + std::to_string(element);
 }
 
-/// Notes what a result stands for. What was made for it, by ops from number `ops_before` on, takes over its name.
+/// Notes which tensors a result stands for. Tensors that were made for it, by ops from number `ops_before` on, take
+/// over its name.
 void take_result(const TypedGraph& in, ValueId result, Unfolded unfolded, size_t ops_before) {
   Graph& graph = in.graph;
   const std::string name = graph.value(result).name;

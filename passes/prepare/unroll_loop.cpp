@@ -1,4 +1,4 @@
-// Writes out the trips of a Loop, as long as its condition is known to hold:
+// Unrolls the trips of a Loop, as long as its condition is known to hold:
 //
 //   %t = Loop(2, , %s) { %i, %c, %s -> %c, SequenceInsert(%s, Slice(%x, 0, %i)) }
 //   ->   %1 = SequenceInsert(%s, Slice(%x, 0, 0)),  %t = SequenceInsert(%1, Slice(%x, 0, 1))
@@ -118,7 +118,7 @@ bool Unrolling::trip(int64_t number) {
   return true;
 }
 
-/// What an output collected, an element a trip, along a new first dimension.
+/// The elements that an output collected, one a trip, along a new first dimension.
 std::optional<ValueId> Unrolling::collected(size_t output) {
   if (rows_[output].empty()) return fail("there is none, and an output collects an element of each"), std::nullopt;
   std::vector<ValueId> rows;

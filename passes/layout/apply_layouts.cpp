@@ -5,7 +5,7 @@
 //                                               %y = MatMul(%h, %v) : f32[2, 16] [tp: P(sum)]
 //                                               %y.sum = AllReduce(%y) {axes = [0]} : f32[2, 16]
 //
-// Deterministic and without search: what the schedule does not ask for follows from what arrives.
+// Deterministic and without search: layouts that the schedule does not ask for follow from those of the operands.
 #include <algorithm>
 #include <set>
 
@@ -26,7 +26,7 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// An input as a place has it: itself, or a copy that the place loads. None where there is none.
+/// An input as a place has it: itself, or a copy that the place loads; invalid where the place does not load it.
 ValueId copy_at(const Graph& graph, PlaceId place, ValueId input) {
   if (!input || graph.producer_op(input).place == place) return input;
   for (const ValueId copy : copies_of(graph, input))
@@ -34,8 +34,8 @@ ValueId copy_at(const Graph& graph, PlaceId place, ValueId input) {
   return {};
 }
 
-/// Lays out one graph op by op; regions get one of their own. `latest_` maps a value to what its readers get in
-/// its place.
+/// Lays out one graph op by op; each region gets a GraphLayout of its own. `latest_` maps a value to its replacement
+/// for readers.
 class GraphLayout {
  public:
   GraphLayout(Module& module, Graph& graph, const LayoutRequests& requests, Diags& diags)
@@ -76,12 +76,12 @@ class GraphLayout {
 
   Mesh mesh(const Op& op) const { return module_.mesh(graph_, op.place); }
   bool is_top() const { return &graph_ == &module_.graph; }
-  /// The value that readers of `v` see: behind its reduction and requests.
+  /// The value that readers of `v` see: after its reduction and requests.
   ValueId latest(ValueId v) const {
     const auto at = latest_.find(v);
     return at == latest_.end() ? v : at->second;
   }
-  /// The value that a reader of `v` gets: behind its reduction and requests, resharded if `v.use` is asked for.
+  /// The value that a reader of `v` gets: after its reduction and requests, resharded if `v.use` is asked for.
   ValueId fetch(ValueId v, OpId reader);
   /// Gives a value its layout; shape and dtype stay.
   void set_layout(ValueId v, Layout layout) {
@@ -138,8 +138,8 @@ ValueId GraphLayout::fetch(ValueId v, OpId reader) {
   return wanted ? resharder_.reshard(value, *wanted, reader) : value;
 }
 
-// A derivative is reduced to the slices that the value has which it is by: an all-reduce and a slice in front of the
-// next op would move twice as much. By a parameter it lies just as what the optimizer keeps of it does.
+// A derivative is reduced to the slices of the value that it differentiates by: an all-reduce and a slice before the
+// next op would move twice as much. The derivative by a parameter has the layout of the optimizer's state for it.
 Layout GraphLayout::like_primal(ValueId value, const Layout& layout) const {
   const auto primal = is_top() ? module_.primals.find(graph_.value(value).name) : module_.primals.end();
   const ValueId of = primal == module_.primals.end() ? ValueId{} : graph_.find_value(primal->second);
@@ -235,8 +235,8 @@ std::vector<bool> GraphLayout::yielding_operands(OpId id) {
   return is_backward && reads_one && category(op) == Category::Contraction ? are_derivatives : std::vector<bool>{};
 }
 
-/// What readers get of a product's result that would have `layout`: what is asked for, or that of what it is the
-/// derivative by.
+/// The layout that readers want of a product's result that would have `layout`: the requested one, or the layout of the
+/// value that it is the derivative by.
 std::optional<Layout> GraphLayout::wanted_product(const Op& op, const Layout& layout) const {
   if (layout.has(Kind::V)) return {};
   if (const auto product = products_.find(op.outputs[0]); product != products_.end()) {
@@ -386,9 +386,9 @@ void GraphLayout::lay_if(OpId id) {
   for (size_t i = 0; i < outputs.size(); ++i) finish_result(outputs[i], results[i]);
 }
 
-/// Where a carried value enters replicated and the body makes slices of it that it then keeps, the value enters sliced:
-/// states that start from zeros follow the slices of a batch that the body reads. Found by laying out the body for
-/// trial, until nothing changes; an axis on which the slices are lost again stays replicated.
+/// Slices a carried value that enters replicated, if the body slices it and keeps the slices: a state that starts from
+/// zeros follows the slices of a batch that the body reads. Lays out the body as a trial until nothing changes. An axis
+/// on which the slices are lost again stays replicated.
 void GraphLayout::slice_carried(OpId id, std::vector<Layout>& parameters) {
   const size_t carried = static_cast<size_t>(graph_.op(id).integer_or("carried", 0));
   const Graph body = graph_.op(id).regions[0];

@@ -29,7 +29,7 @@ void bind(const Graph& graph, const ShardEntry& entry, ValueId value, LayoutRequ
     diags.error("shard-twice", entry.target.loc, "the layout of '{}' is asked for twice", graph.value(value).name);
 }
 
-/// What is computed again lies as it does the first time, unless the schedule says otherwise.
+/// A recomputed value gets the layout of the original, unless the schedule says otherwise.
 void bind_again(const Graph& graph, LayoutRequests& requests) {
   for (const auto& [value, request] : std::map(requests.uses))
     if (const ValueId again = find_again(graph, value)) requests.uses.emplace(again, request);

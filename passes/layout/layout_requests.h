@@ -10,7 +10,7 @@
 
 namespace weftc {
 
-/// What one entry asks of a layout.
+/// The layout that one entry asks for.
 struct LayoutRequest {
   const std::vector<AxisRequest>* axes;
   std::string value;  // for messages
@@ -19,26 +19,26 @@ struct LayoutRequest {
 /// The requests of one graph, and of the regions inside.
 struct LayoutRequests {
   std::map<ValueId, LayoutRequest> results;  // of values
-  std::map<ValueId, LayoutRequest> uses;     // of what readers of a value get
-  /// By node: the dims of its final result and what a P made inside it is reduced to.
+  std::map<ValueId, LayoutRequest> uses;     // of the values that readers get
+  /// By node: the dims of its final result, and the layout to which a P made inside it is reduced.
   std::map<OriginId, std::pair<Dims, LayoutRequest>> nodes;
   std::map<OpId, std::vector<LayoutRequests>> regions;
 };
-/// What selectors of `shard` mean in the top graph, for who binds the same entries time and again.
+/// The values that selectors of `shard` mean in the top graph, for a caller that binds the same entries many times.
 struct KnownSelections {
   const SelectableNames& names;  // of the module
   std::map<std::string, std::vector<ValueId>> values = {};
 };
 /// Resolves the selectors of `shard` in all graphs of the module. Reports values that are asked for twice and entries
-/// that match nowhere. `known`, if there is one, is read and added to.
+/// that match nowhere. Reads and extends `known`, if it is given.
 LayoutRequests bind_requests(const Module& module, const Schedule& schedule, Diags& diags,
                              KnownSelections* known = nullptr);
 
 /// The copies of an input or a constant that other places load.
 std::vector<ValueId> copies_of(const Graph& graph, ValueId value);
 
-/// `arriving` with the request met: axes it does not name stay (P becomes R), slices it makes lie inside those already
-/// there (L2). Nothing after reporting.
+/// `arriving` changed to meet the request. Axes that it does not name stay (P becomes R); new slices lie inside
+/// existing ones (L2). Nothing after reporting.
 std::optional<Layout> requested_layout(const LayoutRequest& request, const TensorType& arriving, const Mesh& mesh,
                                        Diags& diags);
 

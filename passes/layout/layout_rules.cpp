@@ -114,7 +114,7 @@ bool LayoutSolver::settle_partial(int axis) {
   }
   for (Layout& l : out_.operands)
     if (l[axis].is(Kind::P)) l.set(axis, {});
-  // What is left after the reduction may still be sliced by another operand.
+  // After the reduction, another operand may still slice this axis.
   settle_slices(axis);
   return true;
 }

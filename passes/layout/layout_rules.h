@@ -1,4 +1,5 @@
-// How an op passes layouts on (L4, L5, L6, L10 of ir/README.md): the rule behind layout inference, reorder and overlap.
+// How an op passes layouts on (L4, L5, L6, L10 of ir/README.md): the rule that layout inference, reorder and overlap
+// use.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace weftc {
 
-/// What an op needs of its operands, given how they arrive, and what its results then are.
+/// The layouts that an op needs of its operands, given how they arrive, and those of its results.
 struct OpLayouts {
   std::vector<Layout> operands;  // equal to what arrived, or what the operand must be resharded to
   std::vector<Layout> results;
@@ -17,13 +18,13 @@ struct OpLayouts {
 };
 
 /// Settles the axes of `mesh` in order for an op with a factor rule or of category View; `arriving` has one layout an
-/// operand. A slice of an operand that is `yielding` decides nothing that one of another operand can. Region,
-/// Collective and Source ops are not settled here.
+/// operand. The slice of a `yielding` operand decides only what no other operand's slice can. Region, Collective and
+/// Source ops are not settled here.
 OpLayouts settle(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving,
                  const std::vector<bool>& yielding = {});
 
-/// The same backwards, for one axis on which nothing is sliced yet: how the op settles when the slice of an operand
-/// makes `wanted` of a result. None where no slice of an operand does.
+/// The reverse, for one axis on which nothing is sliced yet: how the op settles when the slice of an operand makes
+/// `wanted` of a result. Nothing where no slice of an operand does.
 std::optional<OpLayouts> settle_for(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving, int axis,
                                     size_t result, AxisState wanted);
 

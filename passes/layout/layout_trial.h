@@ -1,4 +1,4 @@
-// What apply-layouts would make of a module under a schedule, for who chooses between schedules.
+// Tries apply-layouts on a module under a schedule, to choose between schedules.
 #pragma once
 #include <utility>
 #include <vector>
@@ -13,10 +13,10 @@ struct LayoutTrial {
   std::vector<Layout> found;  // by value of the module's graph: in which layout readers find it; empty after an error
 };
 
-/// The module stays as it is. `known`: of a series of trials.
+/// Leaves the module as it is. `known` is shared by a series of trials.
 LayoutTrial try_layouts(Module& module, const Env& env, KnownSelections* known = nullptr);
 
-/// A module of one place has another mesh as long as this lives.
+/// Gives a module of one place another mesh for the lifetime of this object.
 class OnMesh {
  public:
   OnMesh(Module& module, const Mesh& mesh)

@@ -121,7 +121,7 @@ std::vector<int> joined_axes(const TensorType& from, const Layout& before, const
 /// Joins each step with the one before it where that is one collective.
 std::vector<ReshardStep> join_steps(const TensorType& from, const std::vector<ReshardStep>& steps, const Mesh& mesh) {
   std::vector<ReshardStep> joined;
-  Layout before = from.layout;  // in front of joined.back()
+  Layout before = from.layout;  // the layout that joined.back() starts from
   for (const ReshardStep& step : steps) {
     std::vector<int> axes;
     if (!joined.empty()) axes = joined_axes(from, before, joined.back(), step, mesh);
@@ -135,7 +135,7 @@ std::vector<ReshardStep> join_steps(const TensorType& from, const std::vector<Re
   return joined;
 }
 
-/// What a reshard is called behind its producer's name; schedules select it by this.
+/// The suffix of a reshard's name, after its producer's name; schedules select it by this.
 const char* suffix_of(OpKind kind) {
   switch (kind) {
     case OpKind::AllReduce:
@@ -189,7 +189,7 @@ std::string Resharder::name_of(ValueId value, const ReshardStep& step, bool is_l
   return name;
 }
 
-/// Adds one collective in front of an op; of none behind the value's producer and earlier reshards of it.
+/// Adds one collective before an op; if that is invalid, after the value's producer and earlier reshards of it.
 ValueId Resharder::insert(ValueId value, const ReshardStep& step, OpId before, bool is_late) {
   const Op& producer = graph_.producer_op(value);
   TensorType type = graph_.type(value);
@@ -207,8 +207,8 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, OpId before, b
   return graph_.result(id);
 }
 
-/// A view of a derivative that is to be whole on some axes: the view of what it shows, made whole. Several products
-/// read one derivative through views, so that it is gathered once.
+/// A view of a derivative that must be whole on some axes: makes its operand whole and views that. Several products
+/// read one derivative through views, so it is gathered once.
 std::optional<ValueId> Resharder::gathered_view(ValueId value, const Layout& to, OpId reader) {
   const Op& view = graph_.producer_op(value);
   if (!module_.is_backward(view) || (view.kind != OpKind::Reshape && view.kind != OpKind::Transpose)) return {};

@@ -1,5 +1,5 @@
-// Gives reshards a block, since a pipeline runs every op in one: that of the operand, or, for reshards of
-// inputs and constants, that of the readers, with a copy for each block that reads.
+// Gives each reshard a block, since a pipeline runs every op in one. It is the block of the operand. A reshard of an
+// input or a constant goes to the block of its readers, with a copy for each block that reads.
 #include "ir/op_def.h"
 #include "passes/layout/reshard.h"
 
@@ -7,7 +7,7 @@ namespace weftc {
 
 namespace {
 
-/// Two walks: forward, so that blocks follow operands, then backward for what no operand decides.
+/// Walks forward, so that blocks follow operands, then backward for reshards whose operands have no block.
 class ReshardBlocks {
  public:
   explicit ReshardBlocks(Module& module) : module_(module), graph_(module.graph) {}

@@ -1,4 +1,4 @@
-// Without this, slices of the result of a product would be cut out behind it: each rank would compute the whole product
+// Without this, a slice of the result of a product would be cut out after it: each rank would compute the whole product
 // and keep a slice.
 //
 //   %y = MatMul(%x, %w), {tp: 1} for %y      ->      %w : [tp: S(1,32)], %y = MatMul(%x, %w) : [tp: S(1,32)]
@@ -24,7 +24,7 @@ ValueId computed_operand(const Graph& graph, const Op& op) {
   return graph.type(computed).dims() == graph.type(op.outputs[0]).dims() ? computed : ValueId{};
 }
 
-/// The result of the product that a value is made of; none if there is none.
+/// The result of the product that a value is computed from; invalid where it is not.
 ValueId product_of(const Graph& graph, ValueId value) {
   while (value) {
     const Op& op = graph.producer_op(value);
@@ -35,7 +35,8 @@ ValueId product_of(const Graph& graph, ValueId value) {
   return {};
 }
 
-/// True if the operands differ in slices that cost nothing: of constants, and on the axis of what all its ranks have.
+/// True if the operands differ only in slices that cost nothing: those of constants, and of values that all ranks of
+/// the axis have whole.
 bool only_cuts(const OpView& op, int axis, const std::vector<Layout>& before, const std::vector<Layout>& after) {
   for (size_t i = 0; i < before.size(); ++i) {
     if (!op.has(static_cast<int>(i)) || is_made_of_constants(op.graph(), op.op().inputs[i])) continue;

@@ -1,5 +1,5 @@
-// What the layout that is wanted of a product's result means for the product's operands, and what a Reshape that cannot
-// keep the slices of a product costs.
+// Derives the layouts of a product's operands from the layout that is wanted of its result. Warns of the cost where a
+// Reshape cannot keep the slices of a product.
 #pragma once
 #include <map>
 
@@ -9,17 +9,17 @@
 
 namespace weftc {
 
-/// The results of products and convolutions whose layout is asked for: directly, or as that of what pointwise ops with
-/// constants (a bias, an activation) make of it. A product whose result is read elsewhere too is not among them.
+/// The results of products and convolutions whose layout is requested, directly or through pointwise ops with constants
+/// (a bias, an activation). A product whose result has other readers is not among them.
 std::map<ValueId, LayoutRequest> requested_products(const Graph& graph, const LayoutRequests& requests);
 
-/// `settled` with operands sliced such that the result arrives in layout `wanted`, on each axis where it would be
-/// replicated and slices of constants, and of what all ranks have, suffice.
+/// `settled` with operands sliced such that the result arrives in layout `wanted`. It applies to axes where the result
+/// would be replicated, and where it suffices to slice constants and replicated operands.
 OpLayouts slice_operands(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving, OpLayouts settled,
                          const Layout& wanted);
 
-/// Warns if the op is a Reshape that splits a sliced dim into parts of which ranks would not have whole ones, so that
-/// the slices are gathered: attention heads that the ranks do not divide.
+/// Warns if the op is a Reshape that splits a sliced dim into parts that the ranks do not divide, such as attention
+/// heads: the slices are gathered.
 void warn_of_gathered_parts(const OpView& op, const Mesh& mesh, const std::vector<Layout>& arriving,
                             const OpLayouts& settled, const Loc& loc, Diags& diags);
 

@@ -1,6 +1,6 @@
 // Slices of a batch of run-time length cannot pass a Reshape that joins it with another run-time length, because its
-// blocks would be lengths themselves. Exporters write such a Reshape in front of each product with a matrix (a view of
-// all rows), and its inverse behind. The product does not care, and so the Reshape moves behind it:
+// blocks would be lengths themselves. Exporters write such a Reshape before each product with a matrix (a view of all
+// rows), and its inverse after the product. The product works with either shape, so the Reshape moves to its result:
 //
 //   %r = Reshape(%x) : [batch * seq, 64]         %p = MatMul(%x, %w) : [batch, seq, 96]
 //   %p = MatMul(%r, %w) : [batch * seq, 96]  ->
@@ -42,7 +42,8 @@ class RowSplitter {
     return 0;
   }
 
-  /// What a Reshape does to the dimensions behind those that it joins is a Reshape of its own in front of it.
+  /// If the Reshape also changes the dimensions after those that it joins, a separate Reshape before it makes that
+  /// change.
   void regroup_first(OpId reshape) {
     const ValueId from = graph_.op(reshape).inputs[0];
     TensorType type = graph_.type(graph_.result(reshape));
@@ -53,7 +54,7 @@ class RowSplitter {
     graph_.set_input(reshape, 0, add_reshape(graph_.op(reshape), "regrouped", from, std::move(type), reshape));
   }
 
-  /// A Reshape of `from` in front of `before`, named after `like`.
+  /// Inserts a Reshape of `from` before `before`, named after `like`.
   ValueId add_reshape(const Op& like, const std::string& part, ValueId from, TensorType type, OpId before) {
     NewOp made = copy_of(like);
     made.kind = OpKind::Reshape;
@@ -107,7 +108,8 @@ class RowSplitter {
            std::any_of(op.origins.begin(), op.origins.end(), [&](OriginId o) { return requests_.nodes.contains(o); });
   }
 
-  /// The reader works on the dimensions before, and a Reshape behind it makes what others have read so far.
+  /// Makes the reader work on the original dimensions; a Reshape of its result gives later readers the shape that they
+  /// had.
   void move_behind(OpId reshape, OpId reader) {
     const ValueId rows = graph_.result(reshape);
     const Shape joined = joined_shape(reshape);

@@ -98,7 +98,7 @@ void Stages::copy_free_ops() {
       copy_for_stages(*at);
 }
 
-/// Stages of one place share a copy: that of `home`, else that of the first of them.
+/// Stages of one place share one copy: the one of `home` if it is there, else the one of the first stage.
 void Stages::join_at_places(int home, std::map<int, std::vector<Use>>& readers) const {
   std::map<std::string, int> stages;  // by place
   const auto place = [&](int number) { return place_of(schedule_.pipeline->stages[static_cast<size_t>(number)]); };

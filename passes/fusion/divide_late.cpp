@@ -1,20 +1,21 @@
-// Divides rows where there are fewer elements: behind a product rather than in front of it.
+// Divides rows where there are fewer elements: after a product instead of before it.
 //
 //   p = Div(e, s), y = MatMul(p, v)                               ->   u = MatMul(e, v), y = Div(u, s)
 //   p = Div(e, s), w = Where(IsNaN(p), 0, p), y = MatMul(w, v)    ->   u = MatMul(e, v), y = Where(IsNaN(s), 0, Div(u,
 //   s))
 //
-// with e and s of a Softmax, and a product of fewer columns than e has. Attention of 1024 tokens by heads of 64 divides
-// 64 numbers a row instead of 1024, and Softmax ends with the loop that adds its exponentials. These are at most 1 and
-// their sum at least 1, so that no product overflows that would not do so divided (but by values near the largest
-// float); of other quotients nobody knows. The second form is how exporters guard Softmax against rows in which
-// everything is masked: such a row is NaN as a whole, others nowhere. (Of a masked row the model multiplies zeros by
-// values, which are NaN where a value is infinite; here they are 0.) Reshapes that join rows may stand in front of the
-// product.
+// e and s are those of a Softmax, and the product has fewer columns than e. Attention of 1024 tokens by heads of 64
+// then divides 64 numbers a row instead of 1024, and Softmax ends with the loop that adds its exponentials. These are
+// at most 1 and their sum is at least 1, so an undivided product overflows only where the divided one would (except for
+// values near the largest float). Other quotients have no such bound.
 //
-// It stands behind the schedule's transforms, for which the nodes are where the model has them. Numbers of 16 bits are
-// left alone: sums of what is not divided yet could outgrow them. Where a library computes products, so is everything:
-// a division behind one would be a kernel of its own.
+// The second form is how exporters guard Softmax against rows in which everything is masked: all elements of such a row
+// are NaN, and no others. For a masked row the model multiplies zeros by values, which gives NaN where a value is
+// infinite; here the result is 0. Reshapes that join rows may precede the product.
+//
+// The pass runs after the schedule's transforms, which expect the nodes where the model has them. It skips numbers of
+// 16 bits, because undivided sums could exceed their range. It skips targets on which a library computes products,
+// where the later division would be a kernel of its own.
 #include <algorithm>
 
 #include "ir/base/text.h"
@@ -24,12 +25,12 @@ namespace weftc {
 
 namespace {
 
-/// A product and what stands in front of it, from the division on.
+/// A product and the ops before it, from the division on.
 struct LateDivision {
   OpId product, division;
   ValueId rows;                // the product's operand
   std::vector<OpId> reshapes;  // between the division and the product, in order
-  OpId guard, is_nan;          // none: no Where
+  OpId guard, is_nan;          // invalid: no Where
   ValueId zero;                // of the guard
 };
 
@@ -71,7 +72,7 @@ bool is_softmax(const Graph& graph, const Op& division) {
 
 size_t readers(const Graph& graph, ValueId v) { return graph.value(v).uses.size(); }
 
-/// Where(IsNaN(p), 0, p) of what nothing else reads; p, or none.
+/// The p of Where(IsNaN(p), 0, p), if nothing else reads the parts; else invalid.
 ValueId guarded(const Module& module, const Graph& graph, ValueId v) {
   if (!is_kind(graph, v, OpKind::Where)) return {};
   const Op& where = graph.producer_op(v);
@@ -109,7 +110,7 @@ bool is_slicing(const Layout& layout, int dim) {
   return false;
 }
 
-/// The rows of the product are those of its operand, on every rank, and a row has fewer elements behind it.
+/// True if the product has its operand's rows, on every rank, and its rows have at most half as many elements.
 bool is_worth_it(const Graph& graph, const LateDivision& found) {
   const TensorType &rows = graph.type(found.rows), &result = graph.type(graph.result(found.product));
   if (rows.dtype != result.dtype || (rows.dtype != DType::F32 && rows.dtype != DType::F64)) return false;
@@ -121,7 +122,7 @@ bool is_worth_it(const Graph& graph, const LateDivision& found) {
   return is_local && !rows.layout.has(AxisState::Kind::P) && 2 * columns(result).bound <= columns(rows).bound;
 }
 
-/// What belongs to one kernel at most, by the schedule.
+/// True if the schedule allows both to be in one kernel.
 bool is_of_one_step(const Graph& graph, const LateDivision& found) {
   const Op &product = graph.op(found.product), &division = graph.op(found.division);
   return product.place == division.place && product.block == division.block && !product.transform &&
@@ -156,8 +157,8 @@ class Mover {
  private:
   const Op& division() const { return graph_.op(found_.division); }
 
-  /// The op again, with other operands: a Reshape in front of the product, others behind it. It has the name of the old
-  /// one, which goes.
+  /// Copies the op with other operands: a Reshape before the product, other ops after it. The copy takes the name of
+  /// the old op, which is removed.
   ValueId copy(OpId id, std::vector<ValueId> operands, TensorType type) {
     const bool is_in_front = graph_.op(id).kind == OpKind::Reshape;
     NewOp made = copy_of(graph_.op(id));

@@ -4,8 +4,8 @@
 //   y, ys = Loop(T, , x, zeros, a) { v, ys -> f(v, a[t]), ys with v at t }
 //     ->  y, ys = Fused(x, a) { y, ys = Loop(T, , x, a) { v -> f(v, a[t]), v } }
 //
-// What a loop collects is written row by row, so that the value it starts from is not needed. Other loops stay as they
-// are, steps around kernels; a remark says why.
+// Collected values are written row by row, so the initial value of their buffer is not needed. Other loops stay as they
+// are, steps around kernels; a remark gives the reason.
 #include <algorithm>
 #include <map>
 

@@ -100,8 +100,9 @@ class KernelOutliner {
     return operands;
   }
 
-  /// By unit: where in the graph's order its turn is, which is that of its main op. What makes a state waits for others
-  /// that read the state before, so that it may lie in one place; what a body returns may be such a value too.
+  /// By unit: its turn, a position in the graph's order, that of its main op. A unit that makes the next value of a
+  /// state comes after other readers of the old value, so that both may lie in one place. The results of a body may be
+  /// such values too.
   std::vector<int> turns_of_units(const std::vector<std::vector<int>>& operands) const {
     std::vector<int> position(graph_.op_capacity(), 0), turns;
     for (size_t i = 0; i < order_.size(); ++i) position[order_[i].index] = static_cast<int>(i);
@@ -123,8 +124,9 @@ class KernelOutliner {
     return turns;
   }
 
-  /// Units in the order of their turns, but each in front of the first one that reads it. A kernel that took in a much
-  /// later op, such as a parameter's update, does not wait for that op while what it reads lies in memory.
+  /// Units in the order of their turns, but each before the first one that reads it. A kernel may take in a much later
+  /// op, such as a parameter's update. It does not wait for that op, because its operands would stay in memory until
+  /// then.
   std::vector<int> ordered_units() {
     number_units();
     std::vector<std::vector<int>> operands = operand_units();

@@ -1,4 +1,4 @@
-// The bookkeeping behind fusion's decisions; the header says what it is for.
+// The bookkeeping of fusion; the header describes its purpose.
 #include "passes/fusion/fusion_state.h"
 
 #include <algorithm>

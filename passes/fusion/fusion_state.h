@@ -1,6 +1,6 @@
-// What the ways of growing a group share while one graph is cut into kernels: which op is in which group, which groups
-// may still be merged, what lies in memory. A way of growing (grow.h) starts a group at an op and puts others into it;
-// it asks here whether an op is free and whether a merge keeps the graph of kernels acyclic:
+// State that all ways of growing a group share while one graph is cut into kernels: the group of each op, which groups
+// may still be merged, and what lies in memory. A way of growing (grow.h) starts a group at an op and adds others. It
+// asks here whether an op is free and whether a merge keeps the graph of kernels acyclic:
 //
 //   a -> b -> c with a, c in one kernel and b outside of it: the kernel would have to run before and after b. Refused.
 #pragma once

@@ -1,14 +1,14 @@
-// Grows the kernel of a contraction: pointwise ops behind it are computed on each element before it is stored (the
-// epilogue), down to the one value that others read, and a transposition of that value decides where it is stored.
+// Grows the kernel of a contraction. The pointwise ops that follow it are computed on each element before it is stored
+// (the epilogue), down to the one value that others read. A transposition of that value decides where it is stored.
 //
 //   m = MatMul(x, w)                        one kernel:
 //   b = Add(m, bias)                          for i, j:  sum = 0;  for k: sum += x[i, k] * w[k, j]
 //   g = Gelu(b)                                          g = gelu(sum + bias[j])
 //   t = Transpose(g)                                     t[j, i] = g
 //
-// An element that is looked up (Gather) for such an op alone is looked up there. Had m another reader, m would have to
-// be stored too: then the kernel ends at m, and `explain` lists b as a near miss. On a target whose library multiplies
-// matrices, only what the library can compute in the same call is taken.
+// An element that is looked up (Gather) for such an op alone is looked up there. If m had another reader, m would have
+// to be stored too: then the kernel ends at m, and `explain` lists b as a near miss. On a target whose library
+// multiplies matrices, only ops that the library computes in the same call are taken.
 #include <algorithm>
 #include <set>
 
@@ -43,7 +43,7 @@ class ContractionGrower {
   }
 
  private:
-  /// Pointwise ops behind the contraction, in graph order.
+  /// Pointwise ops that follow the contraction, in graph order.
   struct Epilogue {
     std::vector<OpId> ops;  // all that could follow
     size_t kept = 0;        // how many of them the kernel takes, so that one value is left that others read
@@ -66,7 +66,7 @@ class ContractionGrower {
 
   /// Follows readers in graph order and counts the values that ops outside of the kernel still read. Whenever the last
   /// op's result is the only such value, the kernel may end there: it then has one result, as the root alone has, and
-  /// no other result must be written to memory for the sake of fusion. `left` holds the reads outside for each member.
+  /// fusion adds no other result to memory. `left` holds the reads outside for each member.
   Epilogue find_epilogue(OpId root) const {
     Epilogue found{{}, 0, root};
     const LoopShape loop = s_.loop_of(root);
@@ -113,7 +113,7 @@ class ContractionGrower {
     }
   }
 
-  /// The ops that a device's library computes behind a product in the same call: a bias, then an activation.
+  /// The ops that a device's library computes in the same call as the product: a bias, then an activation.
   Epilogue library_epilogue(OpId root) const {
     Epilogue found{{}, 0, root};
     const LoopShape loop = s_.loop_of(root);

@@ -10,8 +10,8 @@ namespace weftc {
 
 namespace {
 
-/// Adds the op, or the group that it is in, to group `g`, or notes why that is not legal: each of the two kernels could
-/// be the one that loads a value of the other through a view.
+/// Adds the op, or its group, to group `g`, or notes why that is not legal. Each of the two kernels could be the one
+/// that loads a value of the other through a view.
 void join_group(FusionState& state, OpId id, int g) {
   const int own = state.group_of(id);
   if (own == g) return;

@@ -1,5 +1,5 @@
-// Grows the kernel of a reduction around it: all reductions over the same axes of the same shape, and the pointwise ops
-// before, between and behind them. The kernel computes row by row and keeps a row's elements close.
+// Grows the kernel of a reduction: all reductions over the same axes of the same shape, and the pointwise ops before,
+// between and after them. The kernel computes row by row and keeps a row's elements close.
 //
 //   Softmax, decomposed:                        one kernel:
 //     m = ReduceMax(x);  d = Sub(x, m)            for each row:  m = max over the row of x
@@ -111,8 +111,9 @@ class ReductionGrower {
     return true;
   }
 
-  /// True on the host for elements that are summed down columns and lie in memory for other readers: the kernel would
-  /// store them column by column. 300,000 gradients of a bias's operand take 2.4 ms so, 0.15 in a loop of their own.
+  /// True on the host for elements that are summed down columns and that other readers need in memory: the kernel would
+  /// store them column by column. For 300,000 gradients of a bias's operand that takes 2.4 ms so, but 0.15 ms in a loop of their
+  /// own.
   bool stores_down_columns(OpId id, const Row& row, int g) const {
     constexpr int64_t kFewest = 8;  // columns that are summed at once, as in ir/kernel/column_sums.cpp
     const ValueId result = s_.graph().result(id);

@@ -1,4 +1,4 @@
-// Gives memory to what is read from memory by something that is no kernel, so that fusion need not think of it:
+// Gives memory to values that other steps than kernels read from memory, so that fusion need not handle them:
 //
 //   y = AllReduce(%w)  with a constant w    ->    %w.copy = Reshape(%w), y = AllReduce(%w.copy)
 //   If returns its parameter %x             ->    %x.copy = Reshape(%x), If returns %x.copy
@@ -20,8 +20,8 @@ namespace weftc {
 
 namespace {
 
-/// A copy of a value behind it: a Reshape to the shape that it has already (is_copy), in the stage of the value, or of
-/// its reader where the value has none.
+/// Inserts a copy of a value after it: a Reshape to the shape that it has already (is_copy), in the stage of the value,
+/// or of its reader where the value has none.
 ValueId add_copy(Graph& graph, ValueId v, OpId reader = {}) {
   const Op& like = graph.producer_op(v);
   NewOp made = copy_of(like);
@@ -43,7 +43,7 @@ bool is_true(const Module& module, const Graph& graph, ValueId v) {
          module.constants.tensor(graph.producer_op(v).constant("value")).int_at(0);
 }
 
-/// A Constant op of one true, in front of `before`.
+/// Inserts a Constant op of one true before `before`.
 ValueId add_true(Module& module, Graph& graph, const Op& like, OpId before) {
   NewOp made;
   made.kind = OpKind::Constant;
@@ -55,7 +55,7 @@ ValueId add_true(Module& module, Graph& graph, const Op& like, OpId before) {
   return graph.result(graph.add(std::move(made), before));
 }
 
-/// A loop that may end early starts from a condition in memory; one that may not needs none.
+/// A loop that may end early starts from a condition in memory; other loops need no condition.
 void store_condition(Module& module, Graph& graph, OpId loop) {
   const ValueId start = graph.op(loop).inputs[1];
   Graph& body = graph.edit(loop).regions[0];
@@ -160,9 +160,9 @@ void sink_constants(Graph& graph, OpId chunk) {
   }
 }
 
-/// Copies outputs that share memory with a state, which the program overwrites: the old value of a state, and next
-/// values of states that are an input or the next value of another state too (two states that swap, one that shifts
-/// into another).
+/// Copies outputs that share memory with a state, which the program overwrites. These are the old value of a state, and
+/// next values of states that are also an input or the next value of another state (two states that swap, one that
+/// shifts into another).
 void copy_shared_states(const Module& module, Graph& graph) {
   std::vector<ValueId> states, seen;
   for (const State& state : module.states) states.push_back(graph.find_value(state.input));
@@ -191,7 +191,7 @@ void lay_out_memory(Module& module, Graph& graph, const Op* owner) {
   copy_stored_results(module, graph, owner);
 }
 
-/// Notes a block at each place, one that runs once behind the micro-batches where there is one.
+/// Notes a block at each place; prefers one that runs once after the micro-batches.
 void note_blocks(const Module& module, const Graph& graph, std::map<uint32_t, int>& blocks) {
   const auto is_behind = [&](int block) {
     return module.pipeline->blocks[static_cast<size_t>(block)].turn == Turn::Behind;

@@ -1,6 +1,6 @@
-// A loop is judged by its body. All that is carried has one shape, and every op of the body has an element of that
-// shape from the same elements of its operands, or a scalar that is the same for all elements. A step may read row t of
-// a captured value (or row c - t), and replace row t of a carried one.
+// Judges a loop by its body. All carried values have one shape. Every op of the body computes an element of that shape
+// from the same elements of its operands, or a scalar that is the same for all elements. A step may read row t of a
+// captured value (or row c - t), and replace row t of a carried one.
 //
 //   y, ys = Loop(T, , x, zeros) { v = f(v, Gather(a, t));  ys = ScatterND(ys, t, v) }        one kernel
 //   y     = Loop(T, , x)        { v = MatMul(v, w) }                                         a kernel a step

@@ -1,6 +1,5 @@
-// Merging of groups with an order that is kept up to date (D. Pearce and P. Kelly, "A dynamic topological sort
-// algorithm for directed acyclic graphs", 2006): a merge walks only what lies between the two groups in that
-// order.
+// Merges groups and keeps an order of them up to date (D. Pearce and P. Kelly, "A dynamic topological sort algorithm
+// for directed acyclic graphs", 2006). A merge walks only the groups between the two in that order.
 //
 //   order  a x b, edges a -> x, x -> b:  merging a and b is refused;   without x -> b: order becomes {a b} x
 #include "passes/fusion/quotient.h"
@@ -33,7 +32,7 @@ void Quotient::compact(std::vector<int>& neighbours, int self) {
   std::erase(neighbours, self);
 }
 
-/// Collects the groups behind `from` that stand before `to`; true if one of them leads to `to`.
+/// Collects the successors of `from` that precede `to` in the order; true if one of them leads to `to`.
 bool Quotient::reaches(int from, int to, std::vector<int>& forward) {
   ++round_;
   std::vector<int> left;
@@ -55,7 +54,7 @@ bool Quotient::reaches(int from, int to, std::vector<int>& forward) {
   return false;
 }
 
-/// Groups from which `to` can be reached, as far as they stand behind position `lowest` in the order.
+/// Groups from which `to` can be reached, as far as they come after position `lowest` in the order.
 void Quotient::reaching(int to, int lowest, std::vector<int>& backward) {
   ++round_;
   std::vector<int> left{to};
@@ -83,7 +82,7 @@ bool Quotient::merge(int a, int b) {
   const auto by_place = [&](int x, int y) { return place_[x] < place_[y]; };
   std::sort(forward.begin(), forward.end(), by_place);
   std::sort(backward.begin(), backward.end(), by_place);
-  // What leads to b, then the joined group, then what follows from a, on the places that they had.
+  // The predecessors of b, then the joined group, then the successors of a, at the positions that they had.
   std::vector<int> order = backward, places;
   order.push_back(b);
   order.insert(order.end(), forward.begin(), forward.end());

@@ -1,9 +1,9 @@
 // Types ops on the mesh with one more axis, run in time (C1, C2 of README.md), and contracts them into a Chunk.
 //
-// States go forward from what is cut; where an op then reads a slice of a value that is made whole inside, the slice is
-// asked of the op that makes it, and so backwards to what comes from outside or from nothing (constants, index
-// patterns, draws). The ops are typed again until no op asks for more: the last of these passes is a forward typing
-// that is consistent, whatever was asked on the way.
+// States are propagated forward from the values that are cut. Where an op then reads a slice of a value that is made
+// whole inside, the slice is requested from the op that makes it. Such requests go back to values from outside and to
+// ops without operands (constants, index patterns, draws). The ops are typed again until no op requests more. The last
+// typing is a consistent forward typing, whatever was requested before.
 #include <algorithm>
 #include <set>
 
@@ -123,7 +123,8 @@ void ChunkTyper::type_op(OpId id) {
   type_settled(id);
 }
 
-/// Why a value cannot be cut into chunks as its layout on `axes`, the last of which is that of the chunks, says; or "".
+/// Why a value cannot be cut into chunks as its layout on `axes` says, the last of which is the axis of the chunks; ""
+/// if it can.
 static std::string why_not_in_chunks(const TensorType& type, const Mesh& axes) {
   const AxisState chunk = type.layout[static_cast<int>(axes.size()) - 1];
   const bool is_sliced = chunk.is(AxisState::Kind::S) && chunk.dim < type.ndim();
@@ -132,7 +133,7 @@ static std::string why_not_in_chunks(const TensorType& type, const Mesh& axes) {
   return check_layout(type, axes);
 }
 
-// An operand from outside is cut by the chunks beside the slices it has; that must be a legal layout.
+// An operand from outside is cut by the chunks in addition to its slices; that must be a legal layout.
 void ChunkTyper::check_operands(OpId id) {
   const Op& op = graph_.op(id);
   for (uint32_t i = 0; i < op.inputs.size() && out_.refusal.empty(); ++i) {
@@ -307,8 +308,8 @@ void ChunkTyper::type_settled(OpId id) {
   }
 }
 
-/// The layouts with which a region's values enter and leave it in chunks, or those of all that its ops make, in order:
-/// a draw that is added up over the chunks is asked for in slices by no result.
+/// The layouts in chunks of a region's parameters and results, or of all values that its ops make, in order. The latter
+/// include a draw that is added up over the chunks, which no result requests in slices.
 struct RegionLayouts {
   std::vector<Layout> parameters, results, made;
 };

@@ -1,13 +1,14 @@
-// accumulate: forward and backward run for one micro-batch after the other, gradients are added up, and the optimizer
-// runs once behind them (C6).
+// accumulate: runs forward and backward for each micro-batch in turn and adds up gradients; the optimizer runs once
+// after them (C6).
 //
 //   %dw = MatMul(%x, %dy)                      %dw = Chunk(%x, ...) {k = 4} { ... %dw = MatMul(%x, %dy) : P(sum) }
 //   %dw.sum = AllReduce(%dw)             ->    %dw.sum = AllReduce(%dw)
 //   %w.next = Sub(%w, %dw.sum)                 %w.next = Sub(%w, %dw.sum)
 //
-// Which ops are in the Chunk is found by typing all of them: what is not linear in a sum over the micro-batches stands
-// behind, with all that is computed from it. But what is computed from inputs alone stands in front: a number of valid
-// labels divides the gradient of each micro-batch. So a step is that of the whole batch, but for rounding.
+// Which ops are in the Chunk is found by typing all of them. An op that is not linear in a sum over the micro-batches
+// comes after the Chunk, with all that is computed from it. Values computed from inputs alone come before it, such as
+// the number of valid labels, which divides the gradient of each micro-batch. So a step is that of the whole batch,
+// except for rounding.
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -79,8 +80,9 @@ class MicroBatchOps {
            std::ranges::any_of(operands, [&](ValueId v) { return v && late.contains(graph_.producer(v)); });
   }
 
-  /// True for what an optimizer does, and for blocks of a pipeline that run behind the micro-batches: with sums over
-  /// all of them. That need not be found op by op. Running statistics are sums of what each micro-batch has.
+  /// True for ops of the optimizer, and for blocks of a pipeline that run after the micro-batches: they read sums over
+  /// all of them. This need not be found op by op. Running statistics are not among them, because they are sums of
+  /// values of each micro-batch.
   bool updates(OpId id, const std::set<OpId>& late) const {
     const Op& op = graph_.op(id);
     const bool is_statistic =
@@ -91,7 +93,7 @@ class MicroBatchOps {
 
   bool is_inside(OpId id) const { return inside_.contains(id); }
 
-  /// All that computes and is not kept out, with the draws and index patterns that nothing else reads.
+  /// Types all ops that compute and are not kept outside, with the draws and index patterns that nothing else reads.
   ChunkTypes type() {
     inside_.clear();
     std::vector<OpId> ops;
@@ -173,8 +175,9 @@ class MicroBatchOps {
         graph_.value(sum_).name);
   }
 
-  /// Sums over the micro-batches that the refused op reads are made of all of the batch, if no parameter takes part:
-  /// those by which it is not linear, such as the number of labels by which a sum is divided, else all.
+  /// If the refused op reads sums over the micro-batches that no parameter takes part in, keeps those outside, made
+  /// from the whole batch. These are the sums in which it is not linear, such as the number of labels by which a sum is
+  /// divided, else all.
   bool keep_counts_in_front(const ChunkTypes& typing) {
     const Op& op = graph_.op(typing.refused);
     const std::vector<std::vector<int>> linear = linear_groups(OpView(module_, graph_, op));
@@ -192,7 +195,8 @@ class MicroBatchOps {
     return !sums.empty();
   }
 
-  /// What is the same in all micro-batches, but cannot be made in slices: a constant that is spread over the batch.
+  /// Keeps a value outside that is the same in all micro-batches but cannot be made in slices: a constant that is
+  /// broadcast over the batch.
   bool keep_constant_in_front(const ChunkTypes& typing) {
     const std::vector<ValueId>& operands = graph_.op(typing.refused).inputs;
     const bool is_constant = std::all_of(operands.begin(), operands.end(), [&](ValueId v) {
@@ -215,7 +219,8 @@ class MicroBatchOps {
         if (use.op) keep_behind(use.op);
   }
 
-  /// What is linear in sums is done once, behind; what is the same in all micro-batches and read outside too, in front.
+  /// Runs ops that are linear in sums once, after the Chunk; runs ops whose results are the same in all micro-batches
+  /// and are read outside too before it.
   void keep_out_what_needs_no_batch(const ChunkTypes& typing) {
     std::vector<OpId> ops = typing.ops;
     std::reverse(ops.begin(), ops.end());

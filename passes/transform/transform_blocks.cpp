@@ -1,4 +1,4 @@
-// pipeline, of a training: what stands outside of the micro-batches gets blocks that run once.
+// pipeline, in a training: gives ops outside of the micro-batches blocks that run once.
 //
 //   a_start      in front of them, what they read: numbers of labels that count, and what is made of inputs that all
 //                micro-batches share; a_start_2 where it needs what another stage's a_start has sent it
@@ -18,8 +18,7 @@ namespace weftc {
 
 namespace {
 
-/// What the order of blocks that run once is by: the turn, the phase, how many others it waits for one by one, the
-/// stage.
+/// The order of blocks that run once: by the turn, the phase, how many others it waits for in sequence, and the stage.
 struct OnceKey {
   Turn turn;
   Phase phase;
@@ -45,8 +44,8 @@ class OnceBlocks {
   const Pipeline::Block& block(const Op& op) const { return module_.pipeline->blocks[static_cast<size_t>(*op.block)]; }
   int stage(OpId id) const { return block(graph_.op(id)).stage; }
 
-  /// In front stands what the micro-batches read, and what is sent of it, whoever reads that. Without them forward and
-  /// backward pass are blocks that stay.
+  /// Finds the ops that run once. Those before the micro-batches make what these read, and send it on, whoever reads
+  /// it. Without micro-batches, the blocks of forward and backward pass stay.
   void find_ops() {
     std::vector<bool> is_in_front(graph_.op_capacity(), false);
     if (chunk_) is_in_front = ancestors_of(graph_, graph_.op(chunk_).inputs);
@@ -60,7 +59,7 @@ class OnceBlocks {
     }
   }
 
-  /// Of what stands behind the micro-batches: what figures need, or the rest.
+  /// The phase of an op after the micro-batches: Forward if figures need it, else Update.
   Phase phase(OpId id) const {
     const bool is_forward = !behind_.contains(id) || block(graph_.op(id)).phase == Phase::Forward;
     return is_forward ? Phase::Forward : Phase::Update;
@@ -72,7 +71,7 @@ class OnceBlocks {
     return block(body.producer_op(body.outputs()[graph_.value(v).result].value)).stage;
   }
 
-  /// The least level of an op as an operand of its has it. Who sends a sum does so in a block of its own.
+  /// The lowest level of an op that its operand `v` allows. A stage sends a sum in a block of its own.
   int level_after(OpId id, ValueId v) {
     const OpId maker = graph_.producer(v);
     if (maker == chunk_ && graph_.op(id).kind == OpKind::Transfer) {
@@ -84,8 +83,8 @@ class OnceBlocks {
     return made->second + (stage(maker) == stage(id) ? 0 : 1);
   }
 
-  /// In front as early as its operands let it be; behind as late as its readers do: what is sent on stands with what
-  /// is sent on.
+  /// Gives ops before the micro-batches the earliest level that their operands allow, and ops after them the latest
+  /// that their readers allow. Values that are sent on to the same stage are then sent together.
   void find_levels() {
     for (const OpId id : ops_) {
       int level = 0;
@@ -109,7 +108,7 @@ class OnceBlocks {
     return {behind_.contains(id) ? Turn::Behind : Turn::Before, phase(id), levels_.at(id), stage(id)};
   }
 
-  /// Blocks in front, those of micro-batches, blocks behind.
+  /// Numbers the blocks: those before the micro-batches, those of micro-batches, those after them.
   void number(const PipelineRequest& request) {
     Pipeline& pipeline = *module_.pipeline;
     for (const auto& [id, key] : keys_) once_.insert({key, 0});
@@ -142,7 +141,7 @@ class OnceBlocks {
     pipeline.blocks = std::move(blocks);
   }
 
-  /// What is drawn outside of the micro-batches is drawn in the block that reads it first.
+  /// A random draw outside of the micro-batches goes into the block that reads it first.
   void follow_readers() {
     for (const OpId id : graph_.order()) {
       if (category(graph_.op(id)) != Category::Source || !graph_.op(id).block) continue;

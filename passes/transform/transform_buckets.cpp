@@ -4,12 +4,12 @@
 //   %s0 = AllReduce(%g0), .. %s7 = AllReduce(%g7)   ->   %s0, .. %s4 = Fused(%g0, .. %g4) { .. }      "grads.0"
 //                                                        %s5, .. %s7 = Fused(%g5, .. %g7) { .. }      "grads.1"
 //
-// Buckets are filled in the order of the graph, in which a backward pass makes its gradients: the first is on its way
-// while those of the next are computed. A bucket ends early in front of a collective that depends on one in it. In a
-// training, sums of the batch alone (how many labels count) have buckets of their own: derivatives are divided by them.
+// Buckets are filled in the order of the graph, in which a backward pass makes its gradients: the first is sent while
+// those of the next are computed. A bucket ends early before a collective that depends on one in it. In a training,
+// sums of the batch alone (the number of labels that count) have buckets of their own: derivatives are divided by them.
 //
-// Inside, an all-reduce is a reduce-scatter and an all-gather where its ranks divide dimension 0: each rank adds up its
-// slice and writes it to all, so that with n ranks a gradient is read twice in place of n times.
+// In a bucket, an all-reduce is a reduce-scatter and an all-gather where its ranks divide dimension 0. Each rank adds
+// up its slice and writes it to all, so that with n ranks a gradient is read twice instead of n times.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -28,7 +28,7 @@ bool may_share(const Op& a, const Op& b) {
   return a.place == b.place && axes_of(a) == axes_of(b) && a.block == b.block;
 }
 
-/// What a rank has of the larger of operand and result.
+/// A rank's bytes of the operand or the result, whichever is larger.
 int64_t bytes_of(const StepContext& step, const Op& op) {
   const auto bytes = [&](ValueId v) {
     const TensorType& type = step.graph().type(v);
@@ -39,8 +39,8 @@ int64_t bytes_of(const StepContext& step, const Op& op) {
   return std::max(bytes(op.inputs[0]), bytes(op.outputs[0]));
 }
 
-/// The collectives among the selected ops, in graph order; reports any other op. A rank's slice of what it has is none,
-/// and carries the name of one.
+/// The collectives among the selected ops, in graph order; reports any other op. Skips local slices of replicated
+/// values, which are no collectives but are named like them.
 std::vector<OpId> collectives_of(const StepContext& step, const FuseStep& what) {
   const Graph& graph = step.graph();
   std::set<OpId> found;

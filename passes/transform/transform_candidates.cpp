@@ -1,5 +1,5 @@
-// Enumerates what a tuner may try for one collective, and keeps what is legal. The search space of an
-// all-reduce y.sum, which a contraction feeds and ops a, b read:
+// Enumerates candidates of a tuner for one collective, and keeps the legal ones. The search space of an all-reduce
+// y.sum, which a contraction feeds and ops a, b read:
 //
 //   y.sum as it is
 //   split d                                    y.rs, y.ag                     for each dim d
@@ -124,7 +124,7 @@ std::vector<Selector> Neighbourhood::selectors(const std::vector<std::string>& n
   return all;
 }
 
-/// The name by which a step can speak of an op in every layer, of its node rather than its own; "" where there is none.
+/// The name by which a step can select an op in every layer, preferably that of its node; "" where no name can.
 std::string Neighbourhood::selectable(OpId id) const {
   const Op& op = graph_.op(id);
   const bool is_of_node = op.origins.size() == 1 && category(op) != Category::Collective;
@@ -143,9 +143,9 @@ OpId behind_views(const Graph& graph, ValueId v) {
   return graph.producer(v);
 }
 
-/// Chains of ops that compute the collective's operand and that a chunk can run through: the contraction or
-/// reduction alone, and everything from the contraction in front of it on. Empty where nothing of that kind
-/// feeds the collective.
+/// Chains of ops that compute the collective's operand and that a chunk can run through: the contraction or reduction
+/// alone, and everything from the preceding contraction on. Empty where no contraction or reduction feeds the
+/// collective.
 std::vector<std::vector<std::string>> Neighbourhood::producers() const {
   const OpId last = behind_views(graph_, graph_.op(op_).inputs[0]);
   const Category kind = category(graph_.op(last));
@@ -262,8 +262,7 @@ void Neighbourhood::offer(const std::string& what, const std::vector<TransformSt
   found_.push_back({what, steps});
 }
 
-/// Offers the steps with an overlap of `ops` behind them, for each mechanism, dim and chunk count that is
-/// legal.
+/// Offers the steps followed by an overlap of `ops`, for each mechanism, dim and chunk count that is legal.
 void Neighbourhood::offer_overlaps(const std::string& what, const std::vector<TransformStep>& steps,
                                    const std::vector<std::string>& ops, const std::string& from) {
   const int dims = graph_.type(graph_.result(op_)).ndim();
@@ -290,7 +289,7 @@ void Neighbourhood::offer_overlaps_of_producers(const std::string& what, const s
   }
 }
 
-/// Offers the split along `dim`, then, as far as it is legal, the reorder and the fusion behind it.
+/// Offers the split along `dim`, then, as far as they are legal, the reorder and the fusion that follow it.
 void Neighbourhood::offer_split(int dim) {
   const std::string scatter = name_ + ".rs", gather = name_ + ".ag", fused = name_ + ".fused";
   std::vector<TransformStep> steps{{SplitStep{selector(name_), dim, {scatter, gather}}, {}}};
@@ -372,7 +371,7 @@ void Neighbourhood::offer_fused() {
   offer_overlaps_of_producers(what, steps_of(chain), {fused});
 }
 
-/// The collective with all that can run in the same chunks behind it, or in front of an all-gather.
+/// Offers the collective with all ops that can run in the same chunks after it, or before it if it is an all-gather.
 void Neighbourhood::offer_long_overlaps() {
   const bool gathers = graph_.op(op_).kind == OpKind::AllGather;
   for (const int count : chunks_) {

@@ -1,12 +1,12 @@
-// fuse: ops become one region, hence one kernel. With collectives among them it is a kernel over the peer table: its
-// ranks meet, every rank reduces what it keeps of its peers' operands, computes on it, and writes what it has to the
-// results of all; then they meet again.
+// fuse: makes one region of ops, hence one kernel. With collectives it is a kernel over the peer table. Its ranks meet.
+// Every rank then reduces its part of its peers' operands, computes on it, and writes its result to those of all ranks.
+// Then they meet again.
 //
 //   %rs = ReduceScatter(%y), %bias = Add(%rs, %b), %ag = AllGather(%bias)   ->   %ag = Fused(%y, %b) { the same }
 //
-// So a value meets the ranks once on its way in and once on its way out, but any number of values do so together: many
-// small tensors, scattered in memory, need no copy into one. What is reduced may be cast on the way in: it travels in
-// the type that it has in memory, and is added in that of the reduction (16-bit floats in float).
+// So each value needs one meeting on its way in and one on its way out, which any number of values share: many small
+// tensors, scattered in memory, need no copy into one. A value may be cast before the reduction: it is sent in the type
+// that it has in memory, and added in that of the reduction (16-bit floats in float).
 #include <algorithm>
 #include <set>
 

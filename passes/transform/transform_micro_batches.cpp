@@ -1,4 +1,4 @@
-// pipeline: the whole graph is one Chunk over the batch (C6). Its ops keep their places; the order of (stage,
+// pipeline: makes the whole graph one Chunk over the batch (C6). Its ops keep their places; the order of (stage,
 // micro-batch) pairs is a table of the Plan.
 #include <algorithm>
 #include <numeric>
@@ -29,7 +29,7 @@ std::set<ValueId> values_of(const Module& module, const std::function<bool(Value
   return found;
 }
 
-/// So many neighbouring samples does a rank have of the value.
+/// The number of neighbouring samples that a rank has of the value.
 static int64_t rows_together(const Module& module, ValueId v) {
   const TensorType& type = module.graph.type(v);
   int64_t rows = type.shape[0].bound;
@@ -38,7 +38,7 @@ static int64_t rows_together(const Module& module, ValueId v) {
   return rows;
 }
 
-/// The same by numbers of rows: what suits the slices of all values that have so many.
+/// The same for each number of rows: a count that suits the slices of all values of so many rows.
 static std::map<int64_t, int64_t> rows_together_everywhere(const Module& module) {
   std::map<int64_t, int64_t> common;
   for (const OpId id : module.graph.order())

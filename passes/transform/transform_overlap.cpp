@@ -5,14 +5,14 @@
 //   %ag = Fused(%y, %b) {...}    ->        %y = MatMul(%x, %w) : [tp: P(sum), chunk: S(0,16)]
 //                                          %ag = Fused(%y, %b) : [chunk: S(0,16)] }
 //
-// Legal iff the body types on the mesh with the time axis without any reshard on it (C2). `mechanism` says what runs
-// the chunks: streams, a step each; signal, one kernel for the computation, which signals or waits for a flag of each
-// chunk; fused, one kernel for all, for which collectives become kernels over the peer table.
+// Legal iff the body types on the mesh with the time axis without any reshard on it (C2). `mechanism` chooses how the
+// chunks run. With streams, each op is a step. With signal, the computation is one kernel, which signals or waits for a
+// flag of each chunk. With fused, all is one kernel, in which collectives are exchanges over the peer table.
 //
-// Without chunks, collectives run whole on the stream "comm" while what does not need them is computed.
+// Without chunks, collectives run whole on the stream "comm" beside the computation that does not need them.
 //
-// All ranks take the chunks in one order. A chunk holds a part of every rank's slice (C3), so that in each all ranks
-// have something to send: an order that begins elsewhere on each rank would only make them wait for each other.
+// All ranks take the chunks in one order. A chunk holds a part of every rank's slice (C3), so all ranks have something
+// to send in each. An order that begins elsewhere on each rank would only make them wait for each other.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -153,8 +153,8 @@ std::string leaving_refusal(const Module& module, const Graph& graph, const Regi
   return "";
 }
 
-/// The conditions that must hold before layouts are looked at; reports the one that does not.
-/// In a pipeline, blocks say when messages between places are sent, and when what runs behind the micro-batches does.
+/// The conditions on pipelines that must hold before layouts are checked; reports a violation. In a pipeline, blocks
+/// decide when messages between places are sent, and when the ops after the micro-batches run.
 bool can_be_in_pipeline(const StepContext& step, const RegionPlan& plan) {
   if (!step.module.pipeline) return true;
   const Op* first = nullptr;
@@ -202,7 +202,7 @@ bool can_overlap(const StepContext& step, const OverlapStep& what, ValueId count
   return can_be_in_pipeline(step, plan) && can_be_kernels(step, what, plan.ops);
 }
 
-/// A typing of the ops in chunks, or why there is none: what refused the candidate that came furthest.
+/// A typing of the ops in chunks, or the refusal of the candidate that came furthest.
 struct Search {
   std::optional<ChunkTypes> typing;
   bool divisible = false;
@@ -233,7 +233,7 @@ Search find_typing(const StepContext& step, const OverlapStep& what, const Regio
   return search;
 }
 
-/// The ops without those in front that only give another form to what comes from outside.
+/// The ops without the leading ones that only change the form of values from outside.
 std::vector<OpId> without_front(const Graph& graph, const std::vector<OpId>& ops, ValueId counted,
                                 bool (*can_stay)(const Op&)) {
   std::set<OpId> front;

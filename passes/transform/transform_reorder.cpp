@@ -1,5 +1,5 @@
-// reorder: moves an all-gather behind ops that can run on its slices, or all-reduces behind ops that are linear in what
-// they reduce. Both are one thing: the ops are settled again with what stands before the collective, and the collective
+// reorder: moves an all-gather after ops that can run on its slices, or all-reduces after ops that are linear in their
+// operands. Both are one rewrite: the ops are settled again with the operand of the collective, and the collective
 // returns where a value leaves the set.
 //
 //   %ag = AllGather(%rs)                         %bias = Add(%rs, %b.slice) : [tp: S(0,4)]
@@ -45,7 +45,7 @@ class Reorder {
   void apply();
   bool is_moved(OpId id) const { return contains(moved_, id); }
   bool is_past(OpId id) const { return past_.contains(id); }
-  /// The value that readers of a moved collective will read: the one in front of it.
+  /// The value that replaces a moved collective's result for its readers: the collective's operand.
   ValueId behind(ValueId v) const { return is_moved(graph_.producer(v)) ? graph_.producer_op(v).inputs[0] : v; }
   Layout arriving(ValueId v) const {
     const ValueId from = behind(v);
@@ -91,8 +91,8 @@ bool Reorder::read() {
   return true;
 }
 
-// Of a named node, the parts that read results of the collectives are moved past. Its constants, and views of
-// its other operands, are the same on either side and stay. A node without such a part has no place in `past`.
+// If a node is named, its parts that read results of the collectives are moved past. Its constants, and views of its
+// other operands, are the same on either side and stay. A node without such a part has no place in `past`.
 bool Reorder::read_past() {
   std::set<OpId> behind_moved(moved_.begin(), moved_.end());
   for (OpId id : step_.select_all(what_.past)) {

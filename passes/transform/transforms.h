@@ -1,5 +1,5 @@
-// The steps of a schedule's `transform:` list, one function each; every refusal names the rule, the nodes and what
-// would make it legal (README.md).
+// The steps of a schedule's `transform:` list, one function each. Every refusal names the rule, the nodes and a change
+// that would make it legal (README.md).
 #pragma once
 #include <functional>
 #include <map>
@@ -53,49 +53,49 @@ struct Halves {
 /// Puts a reduce-scatter to such slices and the all-gather of these in the place of an all-reduce, with these names.
 Halves split_at(Graph& graph, OpId id, const Layout& layout, const std::vector<std::string>& names,
                 TransformId transform);
-/// Moves an all-gather behind ops that can run on its slices, or all-reduces behind linear ops.
+/// Moves an all-gather after ops that can run on its slices, or all-reduces after linear ops.
 void reorder_collective(const StepContext& step, const ReorderStep& what);
 /// Makes one region, hence one kernel, of ops and of reductions and all-gathers around them.
 void fuse_ops(const StepContext& step, const FuseStep& what);
-/// The same of collectives alone, in as many kernels as `what.bucket` bytes fill.
+/// The same for collectives alone, in as many kernels as `what.bucket` bytes fill.
 void fuse_in_buckets(const StepContext& step, const FuseStep& what);
-/// Whether one kernel can hold what is planned, and nothing stands between.
+/// Whether one kernel can hold the planned region, and no other op stands between its ops.
 bool can_fuse(const StepContext& step, const RegionPlan& plan);
-/// One kernel of these ops with a name that is written at `name_loc`; reports why there is none.
+/// Makes one kernel of these ops, with a name that is written at `name_loc`; reports why that is impossible.
 void make_kernel(const StepContext& step, const std::vector<OpId>& ops, const std::string& name, const Loc& name_loc);
 /// Runs ops in chunks of one dim, so that their parts on different streams overlap.
 void overlap_ops(const StepContext& step, const OverlapStep& what);
-/// The graph as one Chunk over micro-batches (`pipeline:`); of a training, forward and backward pass.
+/// Makes the graph one Chunk over micro-batches (`pipeline:`); in a training, the forward and backward pass.
 void chunk_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
-/// Gives what stands outside of the micro-batches of a training blocks that run once.
+/// Gives ops outside of the micro-batches of a training blocks that run once.
 void settle_blocks(Module& module, const PipelineRequest& request);
-/// The ops of a training that run in so many micro-batches, which have to divide an input; reports why there are none
-/// at `loc`.
+/// The ops of a training that run in `count` micro-batches, which have to divide an input. Reports at `loc` why no op
+/// can.
 std::optional<ChunkTypes> type_training_in_micro_batches(const Module& module, int count, const Loc& loc, Diags& diags);
-/// Forward and backward of a training step as a Chunk over micro-batches, whose gradients are its sums
+/// Makes forward and backward of a training step a Chunk over micro-batches, whose gradients are its sums
 /// (`accumulate:`).
 void accumulate_micro_batches(Module& module, const Schedule& schedule, Diags& diags);
 
-/// Which samples a micro-batch has: so many neighbours as the slices leave that ranks have of an input, or of any value
-/// with as many rows, so that also ranks of other places have a part of each micro-batch.
+/// Which neighbouring samples a micro-batch takes. OfInputs: within the ranks' slices of the inputs. OfAllPlaces:
+/// within the slices of any value with as many rows, so that ranks of other places have a part of each micro-batch too.
 enum class Spread { OfInputs, OfAllPlaces };
-/// How inputs arrive that micro-batches cut: along dim 0, inside the slices already there. States are cut by none.
+/// How micro-batches cut inputs: along dim 0, inside existing slices. States are not cut.
 std::map<ValueId, AxisState> batch_seeds(const Module& module, int micro_batches, Spread spread = Spread::OfInputs);
 using TypingOf = std::function<ChunkTypes(const std::map<ValueId, AxisState>& seeds)>;
-/// What is typed with the first spread by which that is not refused, else the first refusal; nothing where
-/// micro-batches cut no input.
+/// The typing with the first spread that does not refuse it, else the first refusal; nothing where micro-batches cut no
+/// input.
 std::optional<ChunkTypes> type_by_spread(const Module& module, int micro_batches, const TypingOf& typing_of);
-/// Says why no input is cut: the batch is of run-time length, or not divisible.
+/// Reports why no input is cut: the batch is of run-time length, or not divisible.
 void report_uncut(const Graph& graph, int micro_batches, const Loc& loc, Diags& diags);
-/// Says why ops cannot run in micro-batches, which their typing has refused, and of which nodes they are.
+/// Reports why ops cannot run in micro-batches, from the refusal of their typing, and their nodes.
 void report_untyped(const Module& module, const ChunkTypes& typing, int count, const Loc& loc, Diags& diags);
 /// True for an input whose next value is an output, and for its copies in other places.
 bool is_state(const Module& module, ValueId input);
-/// The inputs for which that holds, and all that is computed from them.
+/// The inputs for which `is_one` holds, and all that is computed from them.
 std::set<ValueId> values_of(const Module& module, const std::function<bool(ValueId input)>& is_one);
 
-/// Types `ops` on the mesh with one more axis of size `chunks`: values of `seeds` that come from outside arrive so,
-/// those that the ops make are asked for so. Nothing is changed.
+/// Types `ops` on the mesh with one more axis of size `chunks`. Values of `seeds` that come from outside arrive in
+/// these states; those that the ops make are requested in them. Changes nothing.
 ChunkTypes type_in_chunks(const Module& module, const Graph& graph, const std::vector<OpId>& ops,
                           const std::map<ValueId, AxisState>& seeds, int chunks,
                           const UncheckedRules* unchecked = nullptr);

@@ -1,8 +1,8 @@
-// Rules that move and multiply dequantized numbers as the integers that they were made of.
+// Rules that move and multiply dequantized numbers as the integers that they were made from.
 //
-// The result is that of ONNX's graph up to the rounding of its sums: those of integers are exact, and are multiplied
-// with both scales once. Where a QuantizeLinear behind it meets a tie that rounding moved, its result differs by one
-// step.
+// The result is that of ONNX's graph up to the rounding of its sums: sums of integers are exact, and are multiplied
+// with both scales once. If the rounding moves a value across a tie of a later QuantizeLinear, its result differs by
+// one step.
 #include <algorithm>
 
 #include "ir/ops/quantization.h"
@@ -13,7 +13,7 @@ namespace weftc {
 
 namespace {
 
-/// Operand 2 of a DequantizeLinear or QuantizeLinear; none: 0 throughout.
+/// Operand 2 of a DequantizeLinear or QuantizeLinear; invalid: 0 throughout.
 ValueId zero_of(const Op& op) { return op.inputs.size() > 2 ? op.inputs[2] : ValueId{}; }
 
 /// The one number that all of a tensor's elements are.
@@ -83,7 +83,8 @@ Tensor scales(const Match& match, size_t behind) {
   return both;
 }
 
-/// The integers' sums times the scales, plus what operand 2 of the root adds; `behind` dimensions follow the channels.
+/// The integers' sums times the scales, plus operand 2 of the root. The last argument is the number of dimensions after
+/// the channels.
 ValueId put_scaled(Rewriter& write, const Match& match, ValueId sums, size_t behind) {
   const Op root = match.root();  // NOLINT(performance-unnecessary-copy-initialization): ops move
   const ValueId both = write.constant(scales(match, behind));

@@ -1,6 +1,6 @@
-// Matching patterns and applying rules. A match is found from the root upwards, operand by operand; what was
-// bound on a way that failed is taken back (an addition or multiplication is tried with its operands exchanged
-// too). The driver sweeps over the graph until no rule fires.
+// Matches patterns and applies rules. A match is found from the root upwards, operand by operand. Bindings of a failed
+// attempt are undone (an addition or multiplication is tried with its operands exchanged too). The driver sweeps over
+// the graph until no rule fires.
 #include "passes/simplify/rule.h"
 
 #include <algorithm>
@@ -143,7 +143,7 @@ class RuleDriver {
   }
 
  private:
-  /// True if a rule fired. Operands stand in front of their readers, so that a walk in order is bottom-up.
+  /// True if a rule fired. Operands precede their readers, so a walk in order is bottom-up.
   bool sweep(Graph& graph, int& left) {
     bool any_fired = false;
     for (OpId id = graph.first(); id;) {

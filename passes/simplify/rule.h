@@ -1,13 +1,13 @@
-// Rewrite rules as records: what a rule looks for, when it fires, and what it puts in place of what it found.
+// Rewrite rules as records: a pattern, a condition, and the replacement of the match.
 //
 //   // -(-x)  ->  x
 //   {"double-negation", op(OpKind::Neg, {op(OpKind::Neg, {any("x")})}), nullptr,
 //    [](Rewriter&, const Match& match) { return match["x"]; }}
 //
-// Laws. A rule goes one way, and what it puts is never worse: fewer ops, then fewer elements moved, and no result less
+// Laws. A rule goes one way, and its result is never worse: fewer ops, then fewer elements moved, and no result less
 // precise than before. The line of algebra above a rule is required. `when` changes nothing. There is no rule for
 // commutation: the matcher tries both orders of the operands of Add and Mul. Each rule has a test in which it fires and
-// a near miss. What cannot be written so is a pass.
+// a near miss. A rewrite that cannot be written so is a pass.
 #pragma once
 #include <functional>
 #include <span>
@@ -20,11 +20,11 @@
 
 namespace weftc {
 
-/// What a rule looks for, from the result back to the operands.
+/// A pattern, from the result back to the operands.
 struct Pattern {
-  std::vector<OpKind> kinds;      // the op that makes the value is one of these; none: any value
-  std::vector<Pattern> operands;  // of the op, from the first on; operands behind them are not looked at
-  std::string name;               // under which Match knows the value
+  std::vector<OpKind> kinds;      // the op that makes the value is one of these; empty: any value
+  std::vector<Pattern> operands;  // of the op, from the first on; later operands may be any
+  std::string name;               // the name under which Match knows the value
   bool is_read_once = false;      // by one operand of one op, or by one output
 
   Pattern as(std::string bound) const;
@@ -59,7 +59,7 @@ class Match {
   const std::vector<OpId>& ops() const { return ops_; }
   const Graph& graph() const { return graph_; }
 
-  /// Matches the pattern from a value on, adding to what is known; a pattern that does not match leaves nothing behind.
+  /// Matches the pattern from a value on, and adds to the bindings; a pattern that does not match adds nothing.
   bool add(const Pattern& pattern, ValueId value);
 
  private:
@@ -73,7 +73,7 @@ class Match {
   std::vector<OpId> ops_;
 };
 
-/// What a rule writes with. New ops stand in front of the root, with its place, and the origins of all matched ops.
+/// Writes the replacement. New ops go before the root, with its place, and the origins of all matched ops.
 class Rewriter {
  public:
   Rewriter(Module& module, Graph& graph, const Match& match);
@@ -83,7 +83,7 @@ class Rewriter {
   /// The first elements of x along each dimension, as many as `shape` has.
   ValueId first_of(ValueId x, const Shape& shape);
   ValueId constant(const Tensor& tensor) { return build_.constant(tensor); }
-  /// Gives a constant that only one matched op reads other elements; it keeps its name and type.
+  /// Gives other elements to a constant that only one matched op reads; it keeps its name and type.
   void change(ValueId constant, const Tensor& tensor);
 
  private:

@@ -8,11 +8,11 @@ namespace weftc {
 std::span<const Rule> arithmetic_rules();
 /// Views of views.
 std::span<const Rule> view_rules();
-/// Borders in front of convolutions and pooling.
+/// Borders before convolutions and pooling.
 std::span<const Rule> window_rules();
 /// Factors and normalisations of channels, which become part of weights.
 std::span<const Rule> weight_rules();
-/// Products and views of dequantized numbers, which become those of integers.
+/// Products and views of dequantized numbers, which become products and views of integers.
 std::span<const Rule> quantized_rules();
 
 }  // namespace weftc

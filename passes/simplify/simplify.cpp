@@ -1,11 +1,11 @@
-// Algebra that makes the graph smaller, by rules (rule.h says what a rule is).
+// Makes the graph smaller by algebraic rules (rule.h defines a rule).
 //
 //   %c = Conv(%x, %w), %y = BatchNormalization(%c, ...)   ->   %y = Conv(%x, %w', %b)
 //   %a = Transpose(%x), %y = Transpose(%a)                ->   %y = Transpose(%x), or nothing
 //   %p = Pad(%x), %y = Conv(%p, %w)                       ->   %y = Conv(%x, %w) with pads
 //
-// It stands in front of `decompose`, where a normalisation is still one op. No result is less precise than before; what
-// a rule takes for equal that is not equal in every bit is written at the rule.
+// The pass runs before `decompose`, where a normalisation is still one op. No result is less precise than before. A
+// rule that treats unequal bits as equal says so.
 #include <algorithm>
 
 #include "ir/base/text.h"

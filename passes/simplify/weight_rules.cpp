@@ -1,4 +1,4 @@
-// Rules that make a factor and a summand for each channel part of the weights and the bias of the product in front.
+// Rules that move a factor and a summand for each channel into the weights and the bias of the preceding product.
 //
 // New weights are computed in double and rounded once. A rule does not fire where that would lose more
 // than the rounding of the largest weight of the channel: 16-bit floats have few exponents, and a small factor makes
@@ -20,13 +20,13 @@ struct Affine {
   std::vector<double> factor, shift;
 };
 
-/// The weights and bias with which a product absorbs the affine function behind it.
+/// The weights and bias with which a product absorbs the affine function that follows it.
 struct NewWeights {
   Tensor weights;
   std::optional<Tensor> bias;
 };
 
-/// The dimension of a product's weights that is the channels of its result; nothing where several are.
+/// The dimension of a product's weights that is the channels of its result; nothing where several dimensions are.
 std::optional<size_t> channel_dim_of_weights(const Op& product, const TensorType& weights) {
   if (product.kind == OpKind::Conv) return 0;
   if (product.kind == OpKind::ConvTranspose)
@@ -83,7 +83,7 @@ std::optional<Tensor> known_bias(const Match& match, DType dtype, int64_t channe
   return tensor;
 }
 
-/// Weights and bias of the product that do what `affine` does behind it; nothing where they cannot.
+/// Weights and bias with which the product includes the `affine` that follows it; nothing where it cannot.
 std::optional<NewWeights> new_weights(const Match& match, const Affine& affine) {
   const std::optional<size_t> dim = channel_dim_of_weights(match.op("product"), match.type("w"));
   if (!dim || !is_float(match.type("w").dtype)) return {};

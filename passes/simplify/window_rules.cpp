@@ -1,5 +1,5 @@
-// Rules that give a border in front of a window op to the op itself, so that the border is never written to memory, and
-// that cut taps which read nothing else off.
+// Rules that move a border before a window op into the op itself, so that the border is never written to memory. Other
+// rules here cut off taps that read nothing else.
 //
 // A convolution skips what lies in its border, where it would have multiplied zeros by weights: for an infinite weight,
 // which makes those products NaN, the results differ.
@@ -65,7 +65,7 @@ ValueId put_mean(Rewriter& write, const Match& match) {
   return write.op(window.kind, window.inputs, window.attrs);
 }
 
-/// How many taps at both ends of a window no output finds inside of the image, as far as the border that they read goes
+/// How many taps at each end of a window read only the border, in all outputs. Limited by the border, which shrinks
 /// with them: a window that began inside of the image would need a negative one.
 struct IdleTaps {
   int64_t before = 0, after = 0;

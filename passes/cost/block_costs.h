@@ -1,4 +1,4 @@
-// What the blocks of a pipeline take on the Plan's target, as a problem for the search of its order.
+// The times of a pipeline's blocks on the Plan's target, as a problem for the search of its order.
 #pragma once
 #include "passes/cost/cost_model.h"
 #include "passes/pipelining/order_picture.h"
@@ -14,8 +14,9 @@ struct BlockCosts {
   std::vector<int> once_blocks;      // of the Plan, by those
 };
 
-/// Each step takes what the model says, on the slowest rank of the block; transfers take theirs on a link for each two
-/// places. Devices are ranks, without limits. `pipeline` is the module's, of which the plan was made.
+/// Each step takes the time of the model, on the slowest rank of the block. Each transfer takes its time on a link, one
+/// for each pair of places. Devices are ranks, without limits. `pipeline` is the module's, from which the plan was
+/// made.
 BlockCosts block_costs(const Plan& plan, const Pipeline& pipeline, const CostModel& model);
 
 }  // namespace weftc

@@ -1,6 +1,5 @@
-// Counts operations and bytes of each step from factor rules and types, and divides them by the table of
-// machines below. A step takes the longest of computing, reading and writing memory, and sending, plus what it
-// costs to start.
+// Counts operations and bytes of each step from factor rules and types, and divides them by the table of machines
+// below. A step takes the longest of computing, reading and writing memory, and sending, plus the time to start it.
 #include "passes/cost/cost_model.h"
 
 #include <algorithm>
@@ -24,13 +23,16 @@ struct Row {
 
 // Host rows are one core and were measured: f32 and memory of x86-64-v3 on a Zen 3 core (peak of its two FMA units,
 // reading from DRAM), of v4 on a core with AVX-512 and AMX (peak, copying). The oldest has half of v3's width and no
-// FMA. That of Arm is no measurement: the two units of 128 bits of a Neoverse N1 at 2.5 GHz, with the rest from the
-// Zen 3 core. link and latency are an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us;
-// the shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element
-// at 211 GFLOP/s: 50 operations. Other rows are NVIDIA's data sheets of the product named: dense rates, f32 and f64
-// outside of tensor cores, NVLink (PCIe for L40S) in one direction. step and latency are guesses there: a launch in a
-// replayed graph, a small NCCL call. A kernel of a loop over chunks has 32 blocks: so many of the product's
-// multiprocessors (108, 142, 132, 148).
+// FMA. The row of Arm is not measured: it is computed for the two units of 128 bits of a Neoverse N1 at 2.5 GHz, with
+// the rest from the Zen 3 core.
+//
+// link and latency are those of an all-reduce of 2 ranks through shared memory: 4 MiB in 159 us, 4 bytes in 0.4 us. The
+// shortest step of a trace, a product of 512 operations, takes 70 ns. A polynomial for exp takes 0.25 ns an element at
+// 211 GFLOP/s: 50 operations.
+//
+// Other rows are from NVIDIA's data sheets of the named product: dense rates, f32 and f64 without tensor cores, NVLink
+// (PCIe for L40S) in one direction. Their `step` and `latency` are guesses: a launch in a replayed graph, a small NCCL
+// call. A kernel of a loop over chunks has 32 blocks, out of the product's 108, 142, 132 or 148 multiprocessors.
 //
 //  machine, f32, f64, f16, memory, link, latency, step, function, chunked
 const Row kTable[] = {
@@ -44,7 +46,7 @@ const Row kTable[] = {
     {true, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16, 32. / 148}},
 };
 
-/// The newest of the target's archs: what is built for several runs best there.
+/// The newest of the target's archs: an executable for several archs runs best there.
 int level_of(const Target& target) {
   if (!target.has_grid()) return target.vector_floats * (target.has_fma ? 2 : 1);
   int level = 0;
@@ -137,7 +139,7 @@ bool is_contraction(const Op& op) {
          op.kind == OpKind::ConvInteger || op.kind == OpKind::BlockMatMul;
 }
 
-/// What ranks exchange: `before` and `after` are the bytes of one rank's operand and result.
+/// The exchange of a group of ranks: `before` and `after` are the bytes of one rank's operand and result.
 struct Exchange {
   OpKind kind;
   int64_t before, after;
@@ -180,7 +182,7 @@ void set_price(const Plan& plan, const Kernel& kernel, const Strategy& strategy,
   if (seconds) work.rate = work.f32 / ceilings_of(plan.target).f32 / *seconds;
 }
 
-/// What all trips of a loop inside a kernel compute; a count that only a run knows is taken as one.
+/// The work of all trips of a loop inside a kernel; a run-time trip count counts as one.
 void count_loop(const Module& module, const Graph& body, const Op& loop, const Mesh& mesh, double function,
                 Work& work) {
   Work trip;

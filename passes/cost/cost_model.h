@@ -1,5 +1,5 @@
-// What a step takes at best on the Plan's target: its work, counted from factor rules and types, over what the machine
-// can do at most, and the part of that which the kernel's strategy reaches. A lower bound: caches and contention
+// The least time of a step on the Plan's target: its work, counted from factor rules and types, divided by the
+// machine's peak rate, of which the kernel's strategy reaches a part. It is a lower bound: caches and contention
 // between streams are left out (README.md).
 #pragma once
 #include <optional>
@@ -27,16 +27,16 @@ struct NetworkTime {
   double latency = 0, transfer = 0;
 };
 
-/// What one step does on one rank, on the fullest where slices are ragged.
+/// The work of one step on one rank, the fullest one where slices are ragged.
 struct Work {
   double f32 = 0, f64 = 0, f16 = 0;         // operations; a multiplication with its addition is two
   int64_t bytes = 0;                        // from and to the rank's memory
   int64_t link_bytes = 0;                   // to other ranks, or from them
   int meetings = 0;                         // with other ranks
-  std::optional<NetworkTime> network = {};  // of the two, on a machine that has levels; else ceilings say it
-  double rate = 1;                          // the part of the machine's rate that its strategy reaches
+  std::optional<NetworkTime> network = {};  // for both, on a machine that has levels; else the ceilings give it
+  double rate = 1;                          // the part of the machine's peak rate that its strategy reaches
 };
-/// What a step waits for most.
+/// The resource that a step waits for most.
 enum class Bound : uint8_t { Step, Latency, Compute, Memory, Link };
 const char* bound_name(Bound bound);
 struct StepCost {
@@ -46,23 +46,24 @@ struct StepCost {
 };
 StepCost cost_of(const Work& work, const Ceilings& ceilings);
 
-/// What an op by itself does on one of the ranks of `mesh`, over which its operands and results are sliced as their
-/// types say: its operations, and as bytes its operands and results.
+/// The work of an op by itself on one of the ranks of `mesh`, over which its operands and results are sliced as their
+/// types say. Its bytes are its operands and results.
 Work work_alone(const Module& module, const Graph& graph, const Op& op, const Mesh& mesh, double function);
 /// Operations of an op by itself on one rank; a multiplication with its addition is two. `function`: of exp and the
 /// like.
 double operations_alone(const Module& module, const Graph& graph, const Op& op, double function);
-/// What an op takes on one rank by itself: its operations, or reading its operands and writing its results. Nothing for
-/// a view, and for ops that hold others.
+/// The time of an op by itself on one rank: the longer of its operations and of reading operands and writing results. 0
+/// for a view, and for ops that hold others.
 double seconds_alone(const Module& module, const Graph& graph, const Op& op, const Ceilings& ceilings);
 /// Operations of the products and convolutions of one launch; a multiplication with its addition is two.
 double contraction_operations(const Module& module, const Kernel& kernel);
-/// Bytes that one launch brings from a table that it only looks up in, if the table lies so; nothing where the kernel
-/// reads the parameter in another way. Of a table that is not row-major every element is in a cache line of its own.
+/// Bytes that one launch brings from a table that it only looks up in, if the table had this storage; nothing where the
+/// kernel reads the parameter in another way. In a table that is not row-major, every element is in a cache line of its
+/// own.
 std::optional<int64_t> looked_up_bytes(const Kernel& kernel, size_t parameter, const Storage& storage);
-/// Bytes that one launch reads and writes. Of a table that is only looked up in, what is looked up.
+/// Bytes that one launch reads and writes. A table that is only looked up in counts as the elements that are looked up.
 int64_t moved_bytes(const Kernel& kernel);
-/// Those of weights.
+/// The same for weights alone.
 int64_t moved_weight_bytes(const Kernel& kernel);
 /// Bytes of a rank's part of a value.
 int64_t local_bytes(const TensorType& type, const Mesh& mesh);
@@ -70,8 +71,8 @@ int64_t local_bytes(const TensorType& type, const Mesh& mesh);
 /// The costs of a Plan's steps.
 class CostModel {
  public:
-  /// `module` is the one the plan was made of: kernels refer to its constants. Ranks of the plan are those of the
-  /// machine, by number.
+  /// `module` is the one from which the plan was made: kernels refer to its constants. Rank numbers of the plan are
+  /// those of the machine.
   CostModel(const Plan& plan, const Module& module, Machine machine);
   /// On a machine without levels.
   CostModel(const Plan& plan, const Module& module, Ceilings ceilings);

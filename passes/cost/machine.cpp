@@ -11,7 +11,8 @@ namespace weftc {
 
 namespace {
 
-/// Seconds on a curve: in front of its first point those of the first, behind the last one as between the last two.
+/// Seconds on a curve: constant before its first point, linear between points, and after the last point extrapolated
+/// from the last two.
 double on_curve(const std::vector<TimeCurve::Point>& points, double bytes) {
   if (points.size() == 1 || bytes <= points.front().bytes) return points.front().seconds;
   size_t next = 1;

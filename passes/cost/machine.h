@@ -1,4 +1,4 @@
-// What collectives and transfers take on a machine.
+// The times of collectives and transfers on a machine.
 #pragma once
 #include "ir/layout.h"
 #include "ir/machine.h"
@@ -19,7 +19,7 @@ RankGroup group_of(const Machine& machine, const Place& place, const std::vector
 /// of one rank's operand and result. Nothing for one rank, and for ops that exchange nothing.
 double collective_seconds(const Machine& machine, OpKind kind, int64_t before, int64_t after, const RankGroup& group);
 
-/// What a rank sends in a direct exchange; `before` and `after` are the bytes of its operand and its result.
+/// Bytes that a rank sends in a direct exchange; `before` and `after` are the bytes of its operand and its result.
 int64_t bytes_sent(OpKind kind, int64_t before, int64_t after, int ranks);
 
 }  // namespace weftc

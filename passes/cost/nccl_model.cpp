@@ -5,9 +5,9 @@
 //   tree      all-reduce: up and down a chain in each node and a tree of the nodes
 //   NVLS      all-reduce: the switch adds up and spreads; NVLSTree: that in each node, and a tree of the nodes
 //
-// A protocol is how a step is made known: LL with a flag beside every 4 bytes, LL128 with one in 128 bytes, Simple
-// with one behind a whole piece. Left out: CollNet (switches of the network that add up), PAT (all-gather with one rank
-// a node, near the ring with LL), symmetric memory.
+// A protocol is how the arrival of data is signalled: LL has a flag beside every 4 bytes, LL128 one in 128 bytes,
+// Simple one after a whole piece. Left out: CollNet (switches of the network that add up), PAT (all-gather with one
+// rank a node, near the ring with LL), symmetric memory.
 #include "passes/cost/nccl_model.h"
 
 #include <algorithm>
@@ -80,10 +80,10 @@ constexpr double kMulticast = 25, kMulticastHop = 20.9;
 
 const Times& hop_of(const Times (&hops)[3], Link link) { return hops[static_cast<size_t>(link)]; }
 
-// GB/s, by what scale() says. Of LL on one node, by kind of GPU; across nodes, by the host's processor.
+// GB/s, by scale(). For LL on one node, by kind of GPU; across nodes, by the host's processor.
 constexpr double kMostOfLL[] = {39.0, 87.7, 141.0, 282.0};
 constexpr double kMostOfLLAcross[2][3] = {{0, 39.0, 20.4}, {0, 22.5, 19.0}};
-// Of a tree and of NVLSTree for each channel.
+// For each channel of a tree and of NVLSTree.
 constexpr double kMostOfTree[4][3] = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}, {70.0, 42.8, 24.0}};
 constexpr double kMostOfMulticastTree[4][3] = {{}, {}, {0, 57.7, 45.5}, {0, 96.0, 43.8}};
 constexpr double kMulticastPart[] = {0, 0, 0.85, 0.74};

@@ -1,5 +1,5 @@
-// What part of the peak rate each strategy reaches: measured on one host, and counted from instructions for devices.
-// They tell good strategies from bad ones; a prediction within some percent is not the aim.
+// The part of the peak rate that each strategy reaches: measured on one host, and counted from instructions for
+// devices. The figures tell good strategies from bad ones; they do not aim at predictions within some percent.
 #include "passes/cost/strategy_rate.h"
 
 #include <algorithm>
@@ -8,9 +8,10 @@ namespace weftc {
 
 namespace {
 
-/// On the host, measured on one Zen 4 core with x86-64-v3, of whose 101 GFLOP/s packed products, direct convolutions
-/// and products with points reach 90 to 100 %: products of 128 x 768 by 768 x 768 and 256 x 256 by 256 x 256, the
-/// convolutions of ResNet-50's stages and a depthwise one of 144 channels; the best figure of each strategy.
+/// On the host, measured on one Zen 4 core with x86-64-v3. Packed products, direct convolutions and products with
+/// points reach 90 to 100 % of its 101 GFLOP/s. Measured were products of 128 x 768 by 768 x 768 and 256 x 256 by 256 x
+/// 256, the convolutions of ResNet-50's stages, and a depthwise one of 144 channels. Each figure is the best of its
+/// strategy.
 struct HostRate {
   const Target& target;
 
@@ -42,9 +43,9 @@ struct DeviceRate {
   }
 
  private:
-  /// Tensor cores: 16 of 591 instructions of a tile of 64 x 64 are theirs, which is 103 of an H100's 989 TFLOP/s, and
-  /// 32 of 295 of a tile of 128 x 128, which is 412. Otherwise a thread reads thread_m + thread_n numbers from shared
-  /// memory, which gives 32 a clock, for thread_m * thread_n of 128 multiplications a clock.
+  /// Tensor cores: 16 of 591 instructions of a tile of 64 x 64 use them, which gives 103 of an H100's 989 TFLOP/s. For
+  /// a tile of 128 x 128, 32 of 295 do, which gives 412. Otherwise a thread reads thread_m + thread_n numbers from
+  /// shared memory, which gives 32 a clock, for thread_m * thread_n of 128 multiplications a clock.
   StrategyRate tiled(const Tile& tile) const {
     if (dtype_bytes(dtype) == 2) return {tile.m >= 128 ? 0.42 : 0.1};
     const double products = static_cast<double>(tile.thread_m * tile.thread_n);

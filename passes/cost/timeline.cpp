@@ -1,5 +1,5 @@
-// Predicts a timeline from the events of the proof: a longest-path walk over the graph of what happens before
-// what, each node taking as long as the cost model says.
+// Predicts a timeline from the events of the proof, by a longest-path walk over their dependencies. Each node takes the
+// time of the cost model.
 #include "passes/cost/timeline.h"
 
 #include <algorithm>
@@ -208,8 +208,8 @@ void Prediction::sort_boxes() {
   for (size_t i = 0; i < drawn_.size(); ++i) box_of_node_[static_cast<size_t>(drawn_[i].last)] = static_cast<int>(i);
 }
 
-/// The box of the timeline that a node waited for longest; -1 if there is none. Nodes that are not drawn (such
-/// as the begin of a kernel that meets its peers) are followed to what they waited for themselves.
+/// The box of the timeline that a node waited for longest; -1 if it waited for no box. From a node that is not drawn
+/// (such as the begin of a kernel that meets its peers), goes on to the node that it waited for itself.
 int Prediction::awaited_box(int node) const {
   do node = moments_[static_cast<size_t>(node)].awaited;
   while (node >= 0 && box_of_node_[static_cast<size_t>(node)] < 0);

@@ -14,7 +14,7 @@ struct TimelineLane {
   std::string stream;
 };
 
-/// What is known of a step, however often it runs. Texts are as the user wrote them: not printable yet.
+/// The description of a step, however often it runs. Texts are as the user wrote them: not printable yet.
 struct TimelineStep {
   std::string name;
   std::string what;       // "launch h_c_fc", "AllReduce sum over tp"; "" in a trace

@@ -36,7 +36,7 @@ std::string order_text(const Strategy& strategy) {
   return panels ? "panels" : strategy_name(strategy);
 }
 
-/// What a kernel computes, without names, shapes and layouts: "MatMul(0,1) Add(2,3) -> 4".
+/// The computation of a kernel, without names, shapes and layouts: "MatMul(0,1) Add(2,3) -> 4".
 class Signature {
  public:
   explicit Signature(const Kernel& kernel) : body_(kernel.body) {

@@ -1,5 +1,5 @@
-// Walks the events in order and keeps, for each piece of each rank's memory, who touched it last and whose
-// value it holds. Memory is cut at the boundaries of all buffers, so buffers that share memory share pieces:
+// Walks the events in order and keeps, for each piece of each rank's memory, its last accesses and the value that it
+// holds. Memory is cut at the boundaries of all buffers, so buffers that share memory share pieces:
 //
 //   buffer a  [--------]            pieces   1: a        2: a, b
 //   buffer b       [--------]       a write of b makes pieces of a stale: a later read of a is an error
@@ -178,7 +178,8 @@ class Walk {
     return {number_of(plan_.buffer(access.buffer), event), trip_of(access, event)};
   }
 
-  /// What a Loop carries is another value in each trip. The last trip makes the one that is read behind the Loop.
+  /// The trip of a value that a Loop carries, which differs in each trip. The last trip makes the value that is read
+  /// after the Loop.
   int trip_of(const Access& access, const Event& event) const {
     for (const LoopTrip& trip : event.trips) {
       if (!contains(trip.loop->carried, access.buffer)) continue;
@@ -190,7 +191,7 @@ class Walk {
     return access.write && starts_.contains(event.step) ? kFirstTrip : 0;
   }
 
-  /// Finds the copies of what Loops start from, which stand in one list with the Loop.
+  /// Finds the copies of initial values of Loops, which stand in one list with the Loop.
   void find_starts(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       for (const auto* body : bodies_of(step)) find_starts(*body);
@@ -346,7 +347,7 @@ class Walk {
     }
   }
 
-  /// Later accesses that come behind this one also come behind those that it covers.
+  /// A later access that comes after this one also comes after the accesses that this one covers.
   void record(Piece& piece, const Touch& touch) {
     std::erase_if(piece.touches, [&](const Touch& other) {
       if (other.write && !touch.write) return false;
@@ -358,7 +359,7 @@ class Walk {
     piece.touches.push_back(touch);
   }
 
-  /// All of what is read was written: as a whole, or by parts or stripes that together cover it.
+  /// All that is read was written before: as a whole, or by parts or stripes that together cover it.
   bool is_written(const Memory& m, const Touch& read) const {
     const auto at = m.written.find({read.buffer, read.instance});
     if (at == m.written.end()) return false;

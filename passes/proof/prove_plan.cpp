@@ -1,4 +1,5 @@
-// What a Plan must hold on its own: sizes, bounds, collectives that do what they say. Then the proof over its events.
+// Conditions that a Plan must meet on its own: sizes, bounds, collectives that fit their buffers. Then the proof over
+// its events.
 #include "passes/proof/prove_plan.h"
 
 #include <algorithm>
@@ -117,7 +118,7 @@ class Checks {
         if (!seen.contains({b, m})) wrong("block '{}' never runs micro-batch {}", plan_.blocks[b].name, m);
   }
 
-  /// Global position of an element of a rank's buffer; -1 behind its end, or if the rank has no such buffer.
+  /// Global position of an element of a rank's buffer; -1 past its end, or if the rank has no such buffer.
   int64_t global_position(const Buffer& buffer, int rank, int64_t local) const {
     const Place& place = plan_.places[buffer.place.index];
     if (!place.holds(rank) || local < 0) return -1;
@@ -263,8 +264,8 @@ class Checks {
     return true;
   }
 
-  /// Whether what one thread writes is no other one's: its own, or rows along all axes. What a block makes for itself
-  /// is of its rows too.
+  /// Whether no other thread writes the buffer's memory: it is the thread's own, or has rows along all axes. A buffer
+  /// of a block must have the block's rows too.
   static bool writes_rows(const SharedRows& rows, BufferId buffer) {
     if (rows.own.contains(buffer) && !rows.in_blocks()) return true;
     return std::all_of(rows.axes.begin(), rows.axes.end(),
@@ -338,7 +339,7 @@ class Checks {
     if (type.dtype != buffer.type.dtype) wrong("'{}' takes '{}' as another element type", step.name, buffer.name);
   }
 
-  /// What the kernel touches of the buffer is what the step says, and lies inside of it.
+  /// Checks that the kernel touches the stripe of the buffer that the step states, and that it lies inside the buffer.
   void check_stripe(const Step& step, BufferId id, bool write, const Parameter& parameter) {
     const std::optional<Stripe>& stripe = parameter.storage.stripe;
     const Buffer& buffer = plan_.buffer(id);
@@ -476,7 +477,7 @@ static bool has_branch(const Plan& plan) {
                      [](const Block& block) { return has_branch(block.steps); });
 }
 
-/// What a pipeline of a training does in an evaluation, which leaves all states and inputs as they are.
+/// The Plan that a pipeline of a training runs in an evaluation, which leaves all states and inputs as they are.
 static Plan evaluation_of(const Plan& plan) {
   Plan part = plan;
   std::erase_if(part.order, [&](const OrderedBlock& entry) {

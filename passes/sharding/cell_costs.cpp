@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kPicosecond = 1e-12;
 
-/// By op of a graph that is laid out: its cell. What layouts have added goes with what it reads; what is computed
-/// wherever it is read, and sources, with the first that reads it.
+/// By op of a laid-out graph: its cell. An op that the layouts have added goes with its operands. Sources, and ops that
+/// are computed wherever they are read, go with their first reader.
 std::vector<int> cells_of_ops(const Graph& graph, const std::vector<int>& known) {
   std::vector<int> cells = known;
   cells.resize(graph.op_capacity(), -1);

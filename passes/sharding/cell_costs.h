@@ -1,4 +1,4 @@
-// What parts of a model take at one place, under layouts: for who chooses which of them share a place.
+// The costs of parts of a model at one place, under given layouts, to choose which parts share a place.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,14 +10,15 @@
 
 namespace weftc {
 
-/// By cell: its ops and their collectives one after the other, and the weights and states that a rank has for it.
+/// By cell: the time of its ops and their collectives in sequence, and the bytes of the weights and states that a rank
+/// has for it.
 struct CellCosts {
   std::vector<double> seconds;
   std::vector<int64_t> bytes;
 };
 
-/// Those of a module in front of apply-layouts under the schedule's mesh and entries; `cell_of` has its ops' cells, -1
-/// for what is computed wherever it is read. Nothing where the entries are refused.
+/// The costs of a module before apply-layouts under the schedule's mesh and entries. `cell_of` has its ops' cells, -1
+/// for ops that are computed wherever they are read. Nothing where the entries are refused.
 CellCosts cell_costs(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
                      const std::vector<int>& cell_of, size_t cells);
 

@@ -12,7 +12,7 @@ namespace weftc {
 
 namespace {
 
-/// What is read as a parameter: by products, or looked up in.
+/// How a parameter is read: by products, or looked up in.
 enum class Reader : uint8_t { Product, Lookup };
 
 class KnownLayoutsFinder {

@@ -13,7 +13,7 @@ namespace {
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool separates(char c) { return c == '.' || c == '/' || c == '_' || c == ':'; }
 
-/// What ops of one class have in common.
+/// A key that is equal for all ops of one class.
 std::string signature(const Graph& graph, const Op& op, const KeptLayouts* kept) {
   std::string text = std::to_string(static_cast<int>(op.kind));
   const auto text_of = [&](ValueId v) { return type_text(graph.type(v), {}) + (kept ? kept->mark(v) : ""); };

@@ -88,7 +88,8 @@ class ExcerptMaker {
     });
   }
 
-  /// What the excerpt has in place of an operand: of a layer that is left out, that which is as far from the reader's.
+  /// The excerpt's value for an operand. If the operand's layer is left out, it is the one at the same distance from
+  /// the reader's layer.
   std::optional<ValueId> operand_for(OpId reader, ValueId value) const {
     if (!value) return value;
     const OpId producer = whole_.producer(value);

@@ -1,4 +1,4 @@
-// A model of many layers with a few of them, on which entries are tried: what a layer in the middle takes counts for
+// A model of many layers reduced to a few of them, on which entries are tried. The cost of a middle layer counts for
 // all that were left out.
 //
 //   h.0  h.1  h.2  h.3 ... h.93  h.94  h.95     ->     h.0  h.1  h.2 (x 92)  h.94  h.95
@@ -20,11 +20,12 @@ class LayerExcerpt {
   LayerClasses classes() const { return LayerClasses::of_part(graph, *whole_classes_, whole_ops_); }
   /// The layouts of the whole graph's ops and values that are there.
   ChosenLayouts part_of(const ChosenLayouts& whole) const;
-  /// What ops of a graph that was laid out from the excerpt stand for.
+  /// How many copies each op stands for, in a graph that was laid out from the excerpt.
   LayerCopies copies(const Graph& laid_out) const;
-  /// Entries of the excerpt as those of the whole graph: one for a layer that stands for others is one for each.
+  /// The entries of the excerpt as entries of the whole graph: an entry for a layer that stands for others becomes one
+  /// for each.
   std::vector<PlannedEntry> for_whole(const std::vector<PlannedEntry>& entries) const;
-  /// True if each of the entries is about something that is there.
+  /// True if each of the entries applies to something in the excerpt.
   bool has(const std::vector<PlannedEntry>& entries) const;
 
  private:
@@ -39,7 +40,7 @@ class LayerExcerpt {
   std::vector<int64_t> copies_;        // by op
 };
 
-/// The module has the excerpt in place of its graph and states as long as this lives.
+/// Replaces the module's graph and states by the excerpt's for the lifetime of this object.
 class ModuleOfExcerpt {
  public:
   ModuleOfExcerpt(Module& module, LayerExcerpt& excerpt) : module_(module), excerpt_(excerpt) { exchange(); }

@@ -11,7 +11,7 @@ namespace weftc {
 
 namespace {
 
-/// What an axis does for an op: the states of the operands on it.
+/// One use of an axis by an op: the states of the operands on it.
 using AxisOption = std::vector<AxisState>;
 
 /// Slices of the dims of the operands that run over a factor, all with one block.

@@ -1,6 +1,6 @@
-// In which layouts an op can be computed, and a value kept: what a plan chooses from (L4, L5 of ir/README.md). On each
-// axis of the mesh an op serves one of its loops, moves one slice as a whole (a view), or is computed by all ranks
-// alike:
+// The layouts in which an op can be computed, and those in which a value can be kept: the choices of a plan (L4, L5 of
+// ir/README.md). On each axis of the mesh, an op uses it for one of its loops, or moves one slice as a whole (a view),
+// or is computed by all ranks alike:
 //
 //   MatMul "m k, k n -> m n" on {tp: 2}     tp serves m:  x S(0), w R,    y S(0)
 //                                           tp serves n:  x R,    w S(1), y S(1)
@@ -20,13 +20,13 @@ struct OpChoice {
   bool operator==(const OpChoice&) const = default;
 };
 
-/// All ways to compute an op by rules (`is_settled`); the first one is that of ranks which all do the same. Of any
-/// other op that one alone. Kept entries about what readers get leave those that they allow.
+/// All ways to compute an op by rules (`is_settled`), the replicated one first; for any other op only that one. Kept
+/// entries about operands of readers restrict the choices.
 std::vector<OpChoice> op_choices(const Module& module, const Graph& graph, OpId id, const SliceCandidates& slices,
                                  const KeptLayouts& kept);
 
-/// The layouts in which readers may find a value: replicated, and every legal combination of its slices. Of the results
-/// of an op that is not computed by rules the replicated one alone. A kept entry leaves those that it allows.
+/// The layouts in which readers may find a value: replicated, and every legal combination of its slices. Results of an
+/// op that is not computed by rules are only replicated. A kept entry restricts the choices.
 std::vector<Layout> value_choices(const Module& module, const Graph& graph, ValueId value,
                                   const SliceCandidates& slices, const KeptLayouts& kept);
 

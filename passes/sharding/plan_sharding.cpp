@@ -23,14 +23,14 @@ namespace weftc {
 namespace {
 
 constexpr double kPicoseconds = 1e12;
-// Of the time: a plan that is so near to the bound is the best one.
+// As a part of the time: a plan so near to the bound counts as the best one.
 constexpr double kNearlyBest = 1e-4;
-// Of the time: an excerpt of the layers that is so near to the whole graph stands for it.
+// As a part of the time: an excerpt of the layers so near to the whole graph stands for it.
 constexpr double kLikeWhole = 1e-3;
-// Work of a search of several axes at once: what is as narrow as one axis is proved within it.
+// Work of a search of several axes at once: a problem as narrow as one axis is proved within it.
 constexpr double kNarrow = 1e8;
 
-/// What the graph of a trial takes.
+/// Measures the graph of a trial.
 void measure(const Module& module, const Graph& graph, const Machine& machine, const ExchangeSeconds& exchange,
              ShardingPlan& plan) {
   plan.seconds = static_cast<double>(laid_out_cost(module, graph, machine.ceilings, exchange)) / kPicoseconds;
@@ -151,7 +151,7 @@ class Planner {
     return best;
   }
 
-  /// What the entries of a plan save and share out.
+  /// Notes the savings and shares of a plan's entries.
   void explain(ShardingPlan& plan) {
     take(plan.mesh);
     const auto add = [&](EntrySearch& search) { search.add_savings(plan.entries); };
@@ -161,7 +161,7 @@ class Planner {
     add_shares(module_, schedule, try_layouts(module_, {schedule, target_, laid_out_before}), plan.entries);
   }
 
-  /// A plan of layouts that people know: with entries alone, or with choices around what they slice.
+  /// A plan of well-known layouts: with entries alone, or with free choices around the values that they slice.
   KnownPlan plan(const KnownLayouts& known, const Mesh& mesh) {
     take(mesh);
     KnownPlan made{known.name, {}, known.missing};

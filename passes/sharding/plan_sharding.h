@@ -1,5 +1,6 @@
-// From a graph and a machine to a mesh and the `shard` entries of a schedule (Alpa's and Rhino's question, within one
-// place): for each mesh that the ranks can form, the layouts of least cost, and the entries that lead to them.
+// From a graph and a machine to a mesh and the `shard` entries of a schedule (the question of Alpa and Rhino, within
+// one place). For each mesh that the ranks can form, finds the layouts of least cost, and the entries that lead to
+// them.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,14 +10,14 @@
 
 namespace weftc {
 
-/// What a plan may take.
+/// The limits of a search for plans.
 struct PlanLimits {
   int ranks = 1;
-  std::optional<Mesh> mesh;  // of the user; none: all that the ranks can form
+  std::optional<Mesh> mesh;  // of the user; empty: all that the ranks can form
   double work = 1e9;         // of a search that proves nothing (SearchBudget)
-  double near = 1.05;        // a mesh whose bound is so many times what another one takes gets no entries
-  size_t explained = 1;      // of so many plans it is said what their entries save
-  size_t most_ops = 3000;    // of larger graphs the same op of all layers is one choice
+  double near = 1.05;        // a mesh whose bound is this factor above another one's time gets no entries
+  size_t explained = 1;      // for the first plans, this many, it is computed what their entries save
+  size_t most_ops = 3000;    // in larger graphs the same op of all layers is one choice
 };
 
 /// The collectives of one kind that join the ranks of the same axes.
@@ -41,31 +42,31 @@ struct ShardingPlan {
   int64_t collectives() const;
 };
 
-/// A plan that people know, beside which another one is looked at.
+/// A well-known plan, with which another one is compared.
 struct KnownPlan {
   std::string name;
   std::optional<ShardingPlan> plan;
-  std::string missing = {};  // why there is none, or why it cannot run: "too little memory"
+  std::string missing = {};  // why it has no plan, or why the plan cannot run: "too little memory"
 };
 
 /// Meshes of at most two axes whose sizes multiply to the number of ranks.
 std::vector<Mesh> meshes_of(int ranks);
 
-/// Plans, the best first, whose entries say what they save; of meshes that are not near it the bound alone; that of
-/// ranks that all do the same is among them as the mesh without entries. The module stands in front of apply-layouts
-/// with one place, whose mesh is replaced. `schedule` is that under which the module was made.
+/// Plans, the best first, whose entries say what they save. A mesh that is not near the best has its bound alone. The
+/// plan in which all ranks do the same is among them, as the mesh without entries. The module is in the form before
+/// apply-layouts, with one place, whose mesh is replaced. `schedule` is the one under which the module was made.
 std::vector<ShardingPlan> plan_sharding(Module& module, const Schedule& schedule, const Target& target,
                                         const Machine& machine, const PlanLimits& limits);
 
-/// The plans of known_layouts.h for the same, by the same costs, on the first mesh: what a plan is worth beside them.
+/// The plans of known_layouts.h on the first mesh, by the same costs, to compare a plan with them.
 std::vector<KnownPlan> known_plans(Module& module, const Schedule& schedule, const Target& target,
                                    const Machine& machine, const PlanLimits& limits);
 
-/// Data parallel among them, with what its entries save; nothing where the samples are too few, or not known.
+/// The data parallel plan among them, with what its entries save; nothing where the samples are too few, or not known.
 std::optional<ShardingPlan> data_parallel_plan(Module& module, const Schedule& schedule, const Target& target,
                                                const Machine& machine, const PlanLimits& limits);
 
-/// What no layouts of any mesh take less than, of the mesh that takes least: for who has too little.
+/// A lower bound on the memory of any layouts, on the mesh where it is least, for a user who has too little.
 MemoryNeed least_memory(Module& module, const Schedule& schedule, const Target& target, const Machine& machine,
                         const PlanLimits& limits);
 

@@ -91,8 +91,8 @@ std::optional<LayoutTrial> EntrySearch::lay_out() {
   return trial;
 }
 
-/// Adds an entry for the value in all layers that want and find what it does, under one name where a name means just
-/// these; false if there is none.
+/// Adds one entry for the value in all layers where both its wanted and its arriving layout are the same, if a name
+/// means just these values; false if no name does.
 bool EntrySearch::add(ValueId value, bool use, const LayoutOf& wanted, const LayoutOf& arriving) {
   const Graph& graph = module_.graph;
   const Value& own = graph.value(value);
@@ -139,8 +139,9 @@ void EntrySearch::ask_for_sources() {
           [](ValueId) { return Layout(); });
 }
 
-/// The layout of which all readers want slices, or want it as it is; nothing where there is none. What reads a gathered
-/// parameter and what updates a slice of it find both in the gathered one.
+/// The layout that one reader wants and of which all other readers want slices; nothing where there is no such layout.
+/// For instance, one reader gathers a parameter and another updates a slice of it: both can start from the gathered
+/// layout.
 std::optional<Layout> EntrySearch::common_use(ValueId value) const {
   std::vector<Layout> wanted;
   for (const Use& use : module_.graph.value(value).uses)
@@ -160,8 +161,8 @@ void EntrySearch::ask_for_uses() {
           graph.result(id), true, [&](ValueId v) { return common_use(v).value_or(kept(v)); }, kept);
 }
 
-/// One after the other, in the graph's order: the first value that readers do not find as they should. What an entry
-/// does not change is left as it is.
+/// Repeatedly adds an entry for the first value, in the graph's order, that readers do not find in the wanted layout.
+/// Skips values whose entry changes nothing.
 std::optional<int64_t> EntrySearch::ask_for_results() {
   const Graph& graph = module_.graph;
   std::set<ValueId> left;
@@ -198,8 +199,8 @@ std::optional<int64_t> EntrySearch::cost_without(size_t entry) {
   return without;
 }
 
-/// Entries without which the graph takes hardly longer than the `cost` that it has with all, from the last one on. What
-/// it takes then.
+/// Drops entries without which the graph takes hardly longer than `cost`, its cost with all of them, from the last
+/// entry on. Returns the new cost.
 int64_t EntrySearch::drop_needless(int64_t cost) {
   if (cost >= kCannotRun) return cost;  // a part of that would be more than what any entry saves
   const int64_t hardly = cost / kHardly;

@@ -10,14 +10,14 @@
 
 namespace weftc {
 
-/// What a rank has of the values that an entry is about.
+/// A rank's share of the values to which an entry applies.
 struct EntryShare {
   int64_t values = 0;              // of all layers
   TensorType type;                 // of the first one, as it is laid out
   int64_t whole = 0, of_rank = 0;  // bytes of all of them
 };
 
-/// What an entry says, for who explains it.
+/// An entry with its explanation.
 struct PlannedEntry {
   ShardEntry entry;
   int64_t saves = 0;       // picoseconds that the graph would take longer without it
@@ -28,22 +28,22 @@ struct PlannedEntry {
 /// The cost of a graph that cannot run, at least: a quarter of an hour.
 inline constexpr int64_t kCannotRun = int64_t{1000} * 1000 * 1000 * 1000 * 1000;
 
-/// How a schedule on a mesh leads to layouts. `cost` is what a laid-out graph takes.
+/// Finds entries of a schedule on a mesh that lead to given layouts. `cost` gives the cost of a laid-out graph.
 class EntrySearch {
  public:
   using Cost = std::function<int64_t(const Graph& laid_out)>;
-  /// `schedule` has the mesh and what the user keeps; entries come behind its own, about other values. One entry may be
-  /// about a value in all ops of a class.
+  /// `schedule` has the mesh and the user's entries; new entries are added after these, for other values. One entry may
+  /// cover a value in all ops of a class.
   EntrySearch(Module& module, LayerClasses classes, Schedule schedule, const KeptLayouts& kept, const Target& target,
               Cost cost);
 
   EntrySearch(const EntrySearch&) = delete;
 
-  /// Entries that lead to these layouts; what each saves is not known yet.
+  /// Entries that lead to these layouts; their savings are not known yet.
   std::vector<PlannedEntry> find(ChosenLayouts wanted);
   /// The cost with the entries that were found; nothing where they are refused.
   std::optional<int64_t> cost();
-  /// What each entry of a plan saves.
+  /// Computes the savings of each entry of a plan.
   void add_savings(std::vector<PlannedEntry>& entries);
 
  private:
@@ -80,12 +80,12 @@ class EntrySearch {
   std::set<std::string> nodes_;  // of the model
 };
 
-/// What each entry of a schedule that a trial has laid out shares out.
+/// Adds to each entry of a schedule a rank's share of its values, as a trial has laid them out.
 void add_shares(const Module& module, const Schedule& schedule, const LayoutTrial& trial,
                 std::vector<PlannedEntry>& entries);
 
-/// The entry of a layout for a value that arrives in another one: each axis of the mesh on which they differ. Nothing
-/// where no entry says it.
+/// The entry that gives a layout to a value that arrives in another one: each axis of the mesh on which they differ.
+/// Nothing where no entry can express it.
 std::optional<std::vector<AxisRequest>> axis_requests(const TensorType& type, const Layout& layout,
                                                       const Layout& arriving, const Mesh& mesh);
 

@@ -1,4 +1,4 @@
-// What the choices of a plan take, in picoseconds: an op on the fullest rank, and the collectives between two layouts.
+// The costs of a plan's choices, in picoseconds: an op on the fullest rank, and the collectives between two layouts.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,22 +14,22 @@ namespace weftc {
 /// ranks that differ in their coordinates on `axes` of the mesh.
 using ExchangeSeconds = std::function<double(OpKind kind, int64_t before, int64_t after, const std::vector<int>& axes)>;
 
-/// Those of a mesh on a machine: the collective, and that it is a step of its own between those of kernels. The machine
-/// stays where it is.
+/// Exchange times of a mesh on a machine: the collective, plus the time of a separate step between kernels. Refers to
+/// `machine`, which must outlive it.
 ExchangeSeconds exchange_seconds_on(const Machine& machine, const Mesh& mesh);
 
 class ShardingCosts {
  public:
   ShardingCosts(const Module& module, const Graph& graph, Mesh mesh, Ceilings ceilings, ExchangeSeconds exchange);
 
-  /// An op by itself. What only moves or reads elements, and pointwise ops, stand in the kernels of others: they take
-  /// what their results take to be written, and views nothing.
+  /// The cost of an op by itself. Ops that only move or read elements, and pointwise ops, run inside the kernels of
+  /// others: they cost the writing of their results, and views cost nothing.
   int64_t computing(OpId id, const OpChoice& choice) const;
-  /// From one layout to another. A slice that is only cut out takes next to nothing, yet not nothing: of two plans that
-  /// else take the same, the one with fewer of them is chosen.
+  /// The cost from one layout to another. A local slice costs next to nothing but not 0, so that
+  /// between two plans of equal cost the one with fewer slices is chosen.
   int64_t resharding(const TensorType& from, const Layout& to) const;
-  /// The same in front of one reader: of two plans that else take the same, the one is chosen whose collectives and
-  /// cuts stand behind the producers, where an entry for a value says so.
+  /// The same directly before one reader. It costs slightly more: between two plans of equal cost, the one is chosen
+  /// whose collectives and slices come right after the producers, where an entry for a value can ask for them.
   int64_t resharding_for_reader(const TensorType& from, const Layout& to) const;
   /// Bytes of a rank's part.
   int64_t bytes(const TensorType& type) const { return local_bytes(type, mesh_); }
@@ -48,7 +48,7 @@ class ShardingCosts {
 using UseCost = std::function<void(OpId, int64_t)>;
 void for_each_cost(const Module& module, const Graph& graph, const Ceilings& ceilings, const ExchangeSeconds& exchange,
                    const UseCost& use);
-/// What they take one after the other: the sum that a plan minimises.
+/// The sum of these costs, which a plan minimises.
 int64_t laid_out_cost(const Module& module, const Graph& graph, const Ceilings& ceilings,
                       const ExchangeSeconds& exchange, const LayerCopies& copies = {});
 

@@ -52,7 +52,7 @@ void ShardingProblem::add_values() {
   }
 }
 
-/// What feeds a state arrives as the state lies (`apply-layouts`).
+/// The next value of a state must arrive in the state's layout (`apply-layouts`).
 void ShardingProblem::add_states() {
   std::map<std::pair<int, int>, int64_t> times;
   std::map<std::pair<int, int>, TensorType> types;

@@ -1,11 +1,11 @@
-// The choice of layouts for a whole graph as a problem for a solver (passes/partition): a node for each class of ops,
-// whose choices are the ways to compute it, and one for each class of values, whose choices are the layouts in which
-// readers find it. Between an op and its result, and between a value and its reader, stand what the collectives take
-// that go from the one layout to the other:
+// The choice of layouts for a whole graph as a problem for a solver (passes/partition). Each class of ops is a node,
+// whose choices are the ways to compute it. Each class of values is a node too, whose choices are the layouts in which
+// readers find it. An edge between an op and its result, or between a value and its reader, has the costs of the
+// collectives from one layout to the other:
 //
 //   MatMul c_proj --[P(sum) to R: AllReduce]-- value c_proj --[R to S(1): a cut]-- Add residual
 //
-// So a collective that several readers need is paid once, behind the op, as `apply-layouts` makes it (L7).
+// So a collective that several readers need is paid once, after the op, where `apply-layouts` puts it (L7).
 #pragma once
 #include <span>
 
@@ -22,7 +22,7 @@ struct ChosenLayouts {
   std::vector<OpChoice> ops;   // by op
 };
 
-/// Bytes of a rank, and for which values most of them are: those of all layers as one.
+/// Bytes of a rank, and the values that take most of them; a value of all layers counts as one.
 struct MemoryNeed {
   struct Part {
     std::string name;
@@ -34,21 +34,22 @@ struct MemoryNeed {
 
 class ShardingProblem {
  public:
-  /// Of the top graph of a module with one place, in front of apply-layouts. Ops of one class are computed alike.
-  /// `memory`: bytes of a rank that weights, states and the values that live together may take at most.
+  /// For the top graph of a module with one place, before apply-layouts. Ops of one class are computed alike. `memory`
+  /// limits the bytes of a rank that weights, states and the values that live together may take.
   ShardingProblem(const Module& module, LayerClasses classes, const KeptLayouts& kept, const Ceilings& ceilings,
                   const ExchangeSeconds& exchange, std::optional<int64_t> memory);
 
   const PartitionProblem& problem() const { return problem_; }
   int axes() const { return static_cast<int>(mesh_.size()); }
-  /// What a choice of a node is about: the operands of an op, or a value.
+  /// The layouts of a node's choice: one for each operand of an op, or one for a value.
   std::span<const Layout> layouts(int node, int choice) const;
   /// Picoseconds of a cost of 1.
   double unit() const { return static_cast<double>(unit_); }
   ChosenLayouts chosen(const std::vector<int>& choices) const;
-  /// Its size, and what of it the solver had left to search.
+  /// Its size, and how much of it the solver had left to search.
   SearchSize size(const PartitionSolution& solution) const;
-  /// What lives together takes no less, however it is sliced. Nothing without a limit of memory.
+  /// A lower bound on the memory of values that live together, however they are sliced. Nothing without a limit of
+  /// memory.
   MemoryNeed least_memory() const;
 
  private:
@@ -76,7 +77,7 @@ class ShardingProblem {
   const SliceCandidates slices_;
   const ShardingCosts costs_;
   std::vector<std::vector<OpChoice>> op_choices_;  // by class of ops, which are the first nodes
-  std::vector<ValueClass> values_;                 // the nodes behind
+  std::vector<ValueClass> values_;                 // the nodes that follow
   std::vector<std::vector<int>> value_nodes_;      // by class of ops, then by result
   PartitionProblem problem_;
   int64_t unit_ = 1;

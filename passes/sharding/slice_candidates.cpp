@@ -12,7 +12,7 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-// So many slices of one value on one axis are kept: blocks of ever smaller parts come of long chains of views.
+// At most this many slices of one value on one axis are kept: long chains of views give blocks of ever smaller parts.
 constexpr size_t kMostSlices = 12;
 
 /// Blocks that slices of an extent over an axis have where it is alone on the dim, or inside of one other axis.
@@ -112,7 +112,7 @@ void SliceCandidates::add_loops(OpId id) {
     });
 }
 
-/// What readers make of the slice: of the readers of one class one.
+/// Carries the slice forward to results of readers; visits one reader of each class.
 void SliceCandidates::carry_forwards(const Slice& slice) {
   std::set<std::pair<int, size_t>> known;
   for (const OpId member : members(graph_.producer(slice.value)))
@@ -134,7 +134,7 @@ void SliceCandidates::carry_to(OpId reader, size_t input, const Slice& slice) {
     if (settled.results[r][slice.axis].is(Kind::S)) add({op.outputs[r], slice.axis, settled.results[r][slice.axis]});
 }
 
-/// Of what the slice is made.
+/// Carries the slice back to the operands of the value's op.
 void SliceCandidates::carry_backwards(const Slice& slice) {
   const OpId id = graph_.producer(slice.value);
   const Op& op = graph_.op(id);

@@ -25,13 +25,13 @@ bool is_fused_away(const Graph& graph, ValueId value) {
          category(graph.op(uses.front().op)) == Category::Pointwise;
 }
 
-/// What a buffer takes; a number has none.
+/// The bytes of a value's buffer; a single number has no buffer.
 int64_t buffer_bytes(int64_t of_value) {
   constexpr int64_t kNumber = 8;
   return of_value <= kNumber ? of_value : round_up_to(of_value, kBufferAlign);
 }
 
-/// Values that a program has twice: a state, and what it begins as among the weights.
+/// Values that a program stores twice: a state whose initial value is among the weights.
 std::set<ValueId> states_with_weights(const Module& module, const Graph& graph) {
   std::set<ValueId> states;
   for (const State& state : module.states)
@@ -39,7 +39,7 @@ std::set<ValueId> states_with_weights(const Module& module, const Graph& graph) 
   return states;
 }
 
-/// True for a constant of which ranks store slices alone: the whole stays in the graph until it is cleaned up.
+/// True for a constant that ranks store only in slices: the whole stays in the graph until it is cleaned up.
 bool is_dropped(const Graph& graph, ValueId value) {
   return graph.producer_op(value).kind == OpKind::Constant && graph.value(value).uses.empty();
 }
@@ -80,7 +80,7 @@ std::vector<Lifetime> lives_of(const Module& module, const Graph& graph) {
   return lives;
 }
 
-/// By position in the order: how many ops in front of it are far from layers that were left out.
+/// By position in the order: the number of ops before it that are far from layers that were left out.
 std::vector<int> far_ops(const Graph& graph, const LayerCopies& copies) {
   std::vector<int> before = {0};
   for (const OpId id : graph.order())

@@ -1,6 +1,6 @@
-// Choices for all nodes of a region, one node after the other in reverse order of elimination. What the tables of the
-// elimination promise for the rest guides it, exactly where none was divided. Of partial choices on which the same
-// tables depend the best one is enough; of the others so many are kept.
+// Chooses for all nodes of a region, one node after another in reverse order of elimination. The tables of the
+// elimination guide it: they estimate the cost of the rest, exactly if no table was divided. Among partial choices on
+// which the same tables depend, the best one is enough; of the others the best `width` are kept.
 #pragma once
 #include <random>
 
@@ -10,8 +10,8 @@ namespace weftc {
 
 struct BeamLimits {
   size_t width = 100;
-  double ceiling = 0;      // what costs more is left out
-  bool is_merging = true;  // keep the best of those that differ only in what no table that is left depends on
+  double ceiling = 0;      // choices that cost more are left out
+  bool is_merging = true;  // of choices that differ only where no remaining table depends on them, keep the best
 };
 struct BeamResult {
   struct Found {
@@ -19,10 +19,10 @@ struct BeamResult {
     std::vector<uint16_t> picks;  // by node
   };
   std::vector<Found> found;  // the best first
-  bool is_complete = true;   // nothing below the ceiling was left out but by merging
+  bool is_complete = true;   // below the ceiling only merging left out choices
 };
 
-/// `bound`: what `buckets` last found.
+/// `bound`: the last bound that `buckets` found.
 BeamResult search_beam(const MiniBuckets& buckets, const Region& region, double bound, const BeamLimits& limits,
                        std::mt19937_64& random, SearchBudget& budget);
 

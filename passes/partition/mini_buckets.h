@@ -1,8 +1,8 @@
-// A lower bound on the cost of a region by elimination of one node after the other. A node is replaced by a table of
-// what it costs at best for each choice of its neighbours: that is exact (Bertele and Brioschi, Nonserial Dynamic
-// Programming, 1972). Where a table would be too large, the tables that hold the node are divided into groups, and each
-// group chooses for itself: mini-bucket elimination (Dechter and Rish, JACM 50, 2003). Costs of the node's choices are
-// moved between its groups so that their least costs agree (Ihler, Flerova, Dechter and Otten, UAI 2012).
+// A lower bound on the cost of a region by elimination of one node after another. A node is replaced by a table of its
+// best cost for each choice of its neighbours, which is exact (Bertele and Brioschi, Nonserial Dynamic Programming,
+// 1972). Where a table would be too large, the tables that hold the node are divided into groups, and each group
+// chooses for itself: mini-bucket elimination (Dechter and Rish, JACM 50, 2003). Costs of the node's choices are moved
+// between its groups so that their least costs agree (Ihler, Flerova, Dechter and Otten, UAI 2012).
 #pragma once
 #include "passes/partition/region.h"
 #include "passes/partition/search_budget.h"
@@ -30,8 +30,8 @@ class MiniBuckets {
   /// No choices cost less. Costs by node and choice are the region's, or those with prices. Nothing of it holds when
   /// the budget ended it.
   double bound(const std::vector<std::vector<double>>& costs, SearchBudget& budget);
-  /// For each bucket that is decided, the last one first: how the bound changes with each choice of its node, when the
-  /// nodes of the buckets behind it have these picks. The sum over all buckets and the bound is the cost.
+  /// For each decided bucket, the last one first: how the bound changes with each choice of its node, if the nodes of
+  /// the later buckets have these picks. The sum over all buckets and the bound is the cost.
   void add_changes(int bucket, const std::vector<uint16_t>& picks, std::vector<double>& values) const;
 
   /// Does no other node depend on the bucket's, nor it on them?
@@ -43,7 +43,7 @@ class MiniBuckets {
 
   int size() const { return static_cast<int>(buckets_.size()); }
   int node_of(int bucket) const { return buckets_[bucket].node; }
-  /// By node: the first bucket of another node whose tables depend on it; size() where there is none.
+  /// By node: the first bucket of another node whose tables depend on it; size() where no bucket's do.
   const std::vector<int>& first_use() const { return first_use_; }
 
  private:

@@ -1,11 +1,11 @@
-// Which nodes a search changes together.
+// Chooses the nodes that a search changes together.
 #pragma once
 #include "passes/partition/region_search.h"
 
 namespace weftc {
 
-/// So many nodes, or all: pieces that edges connect, around nodes anywhere or around nodes that take memory at the same
-/// time, one that has a price.
+/// `count` nodes, or all if there are fewer: connected pieces around random nodes, or around nodes that take memory at
+/// the same time, one with a price.
 std::vector<int> neighbourhood(const SearchGraph& graph, SearchState& state, int count);
 
 }  // namespace weftc

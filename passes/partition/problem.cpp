@@ -1,4 +1,4 @@
-// What choices cost and use.
+// The cost and the memory use of given choices.
 #include "passes/partition/problem.h"
 
 #include <algorithm>

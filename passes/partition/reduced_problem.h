@@ -1,4 +1,4 @@
-// A problem while it is reduced: nodes go away, and what becomes of them is known.
+// A problem while it is reduced: nodes are removed, and the choices for them can be recovered.
 //
 //   a -- b -- c,  b decided by a   ->   a' -- c,  a' = a with the costs and the memory of b
 #pragma once
@@ -42,7 +42,7 @@ class ReducedProblem {
   /// Removes `gone`, whose choice is choice_of[choice of `into`]; `edge` connects them.
   void contract(int into, int gone, int edge, const std::vector<int>& choice_of);
 
-  /// What all choices of a node take is taken from the room; equal leases are joined.
+  /// Subtracts the memory that all choices of a node take from the room; joins equal leases.
   void tidy_leases(int node);
   /// Leaves out times at which memory is not short whenever it is not at another time.
   void drop_times();

@@ -18,8 +18,8 @@ struct Assignment {
   double cost = 0;
 };
 
-/// Nodes are numbered from 0 on; choices, times too: choices that a neighbour outside forbids are left out, and times
-/// between which no node of the region begins or ends are one, of which the shortest room counts.
+/// Numbers nodes, choices and times from 0 on. Leaves out choices that a neighbour outside forbids. Times between which
+/// no node of the region begins or ends are joined; the one with the least room counts.
 class Region {
  public:
   struct Edge {
@@ -34,9 +34,9 @@ class Region {
   Region(const SearchGraph& graph, const Assignment& assignment, std::vector<int> nodes, std::vector<int>& place);
 
   int size() const { return static_cast<int>(nodes.size()); }
-  /// Is there a node without a choice? Never where the choices of `assignment` go with each other.
+  /// True if a node has no choice left, which never happens where the choices of `assignment` are compatible.
   bool is_impossible() const;
-  /// What it takes to make, for a budget.
+  /// The work of its construction, for a budget.
   double work() const;
   int choice_count(int node) const { return static_cast<int>(choices[node].size()); }
   double cost_of(const std::vector<int>& picks) const;
@@ -44,7 +44,7 @@ class Region {
   void usage_of(const std::vector<int>& picks, std::vector<double>& usage) const;
   /// The costs by node and choice when memory has a price by time.
   void add_prices(const std::vector<double>& prices, std::vector<std::vector<double>>& costs) const;
-  /// What the assignment has, as places in `choices`.
+  /// The assignment's choices, as indices into `choices`.
   std::vector<int> present_picks(const Assignment& assignment) const;
   std::vector<int> choices_of(const std::vector<int>& picks) const;
 

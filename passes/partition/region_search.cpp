@@ -11,9 +11,9 @@ namespace {
 
 // Sums of thousands of doubles are off by less than this part of them.
 constexpr double kRounding = 1e-11;
-// Costs are whole: what is better is better by 1.
+// Costs are whole numbers: a better one is better by 1.
 constexpr double kLeastGain = 0.999;
-// So many of the best that a beam finds are tried for memory.
+// The number of best choices of a beam that are checked for memory.
 constexpr size_t kMostTried = 30;
 
 class RegionSearch {

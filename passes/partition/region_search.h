@@ -1,6 +1,6 @@
-// Better choices for a region. Memory has a price at each time: the region is solved with prices, and they rise where
-// too much is used and fall where memory is left (Lagrangian relaxation; the steps are Polyak's, 1969). A bound with
-// prices is a bound: choices that keep the limit cost no more with prices than without.
+// Finds better choices for a region. Memory has a price at each time: the region is solved with prices, which rise
+// where too much is used and fall where memory is left (Lagrangian relaxation; the steps are Polyak's, 1969). A bound
+// with prices is a bound: choices that keep the limit cost no more with prices than without.
 #pragma once
 #include <random>
 
@@ -22,7 +22,7 @@ struct RegionResult {
   double lower_bound;        // on the cost of the region's nodes and edges and of those that leave it
 };
 
-/// What a search knows beside the graph; one for each thread.
+/// The state of a search besides the graph; one for each thread.
 struct SearchState {
   SearchState(const SearchGraph& graph, Assignment start, uint64_t seed, SearchBudget most)
       : assignment(std::move(start)),
@@ -38,8 +38,8 @@ struct SearchState {
   SearchBudget budget;
 };
 
-/// Searches and changes the prices, not the assignment. Where that has forbidden pairs or uses too much memory, any
-/// choices without are better.
+/// Searches and changes the prices, not the assignment. If the assignment has forbidden pairs or uses too much memory,
+/// any choices without either are better.
 RegionResult search_region(const SearchGraph& graph, SearchState& state, const std::vector<int>& nodes,
                            const RegionEffort& effort);
 

@@ -1,4 +1,4 @@
-// What is left of a reduced problem, laid out for searching: numbers without gaps, and costs that are added fast.
+// The rest of a reduced problem, laid out for searching: numbers without gaps, and costs that are added fast.
 #pragma once
 #include <cstddef>
 
@@ -6,8 +6,8 @@
 
 namespace weftc {
 
-/// Costs are whole numbers that a double holds exactly. What is forbidden costs kForbidden, so that a search can weigh
-/// how much is.
+/// Costs are whole numbers that a double holds exactly. A forbidden pair costs kForbidden, so that a search can count
+/// how many there are.
 struct SearchGraph {
   static constexpr double kForbidden = static_cast<double>(kForbiddenCost);
 

@@ -1,4 +1,4 @@
-// The search of a whole graph: regions of many sizes, those that pay most are taken most.
+// The search of a whole graph: tries regions of many sizes, most often those that gain most.
 #include "passes/partition/search_team.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Finding {
   std::vector<int> nodes, choices;
 };
 
-/// What the searches share. Each finding is applied by the others where it helps them too.
+/// Results that the searches share. Each search applies the findings of the others where they help.
 class Board {
  public:
   Board(double gap, std::function<bool()> is_late) : gap_(gap), is_late_(std::move(is_late)) {}

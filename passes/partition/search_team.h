@@ -1,4 +1,4 @@
-// Searches of one graph side by side, which tell each other what they find.
+// Searches of one graph in parallel, which share their findings.
 #pragma once
 #include <limits>
 #include <mutex>
@@ -17,12 +17,12 @@ struct SearchResult {
 struct SearchEffort {
   int threads = 1;
   uint64_t seed = 1;
-  double gap = 0;  // of the cost: a bound that is as near to it is as good as a proof
+  double gap = 0;  // as a part of the cost: a bound so near to it is as good as a proof
   double work = std::numeric_limits<double>::infinity();  // of each thread at most (SearchBudget)
 };
 
-/// Until it is proved, or the work is done, or `is_late`. What is narrow enough is solved by eliminating all of it
-/// first. With one thread and without `is_late` always the same.
+/// Searches until the optimum is proved, the work is done, or `is_late`. A narrow graph is first solved by eliminating
+/// all of it. With one thread and without `is_late` the result is always the same.
 SearchResult search_graph(const SearchGraph& graph, const SearchEffort& effort, const std::function<bool()>& is_late);
 
 }  // namespace weftc

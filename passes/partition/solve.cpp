@@ -32,7 +32,7 @@ PartitionSolution solve_partition(const PartitionProblem& problem, const Partiti
   solution.choices = reduced.expand(graph.in_reduced_problem(result.choices));
   solution.cost = cost_of(problem, solution.choices);
   solution.lower_bound = solution.cost;
-  // Costs are whole. What is off by rounding is less than what is taken off, so the bound stays one.
+  // Costs are whole numbers. The rounding error is less than the amount subtracted, so the bound stays valid.
   const double bound = std::ceil(result.lower_bound - 1e-6 - 1e-11 * std::abs(result.cost));
   if (!result.is_complete) solution.lower_bound = static_cast<int64_t>(std::clamp(bound, 0.0, result.cost));
   return solution;

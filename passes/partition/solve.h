@@ -1,5 +1,5 @@
 // Solves "choose one strategy for each node": the problem is reduced, then searched region after region, each by
-// elimination of its nodes with prices of memory. What is small enough is solved as one region, which can prove it.
+// elimination of its nodes with prices of memory. A small problem is solved as one region, which can prove the optimum.
 #pragma once
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Which times matter: the memory limit holds at all of them when it holds at these.
+// The times that matter: the memory limit holds at all times if it holds at these.
 #pragma once
 #include "passes/partition/problem.h"
 
@@ -13,8 +13,8 @@ struct UsageLease {
 /// Does some choice of the node take memory?
 bool takes_memory(const PartitionProblem::Node& node);
 
-/// The times at which the set of nodes that are alive is in no other time's set: the maximal cliques of an interval
-/// graph, each in front of an end that follows a begin.
+/// The times whose set of live nodes is contained in no other time's set. They are the maximal cliques of an interval
+/// graph, each right before an end that follows a begin.
 class TimePoints {
  public:
   explicit TimePoints(const PartitionProblem& problem);
@@ -26,8 +26,8 @@ class TimePoints {
   std::vector<int64_t> points_;
 };
 
-/// By time: not where all choices leave room, and not where the usage can exceed that of a neighbouring time that is
-/// kept by no more than the room does. Leases are those of each node.
+/// By time, whether it can bind. False where all choices leave room, and where the usage cannot exceed that of a
+/// neighbouring kept time by more than the room does. Leases are those of each node.
 std::vector<char> times_that_bind(const std::vector<int64_t>& room,
                                   const std::vector<std::vector<UsageLease>*>& leases);
 

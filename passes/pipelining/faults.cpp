@@ -1,4 +1,4 @@
-// Faults are looked for in turn, since a problem with a circle has no memory to speak of.
+// Looks for one kind of fault after another, since the memory of a problem with a cycle has no meaning.
 #include "passes/pipelining/faults.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace weftc {
 
 namespace {
 
-/// A block that waits for itself, or -1. What has no place in an order waits for such a block: as many steps back as
-/// there are blocks end in a circle.
+/// A block that waits for itself, or -1. A block without a position in the order waits for such a block: going back as
+/// many steps as there are blocks ends in the cycle.
 int block_in_circle(const PipelineProblem& problem) {
   std::vector<bool> is_ordered(problem.blocks.size(), false);
   for (const int block : topological_order(problem)) is_ordered[static_cast<size_t>(block)] = true;

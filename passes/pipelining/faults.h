@@ -1,10 +1,10 @@
-// What makes a pipeline problem one without an answer.
+// The reasons why a pipeline problem has no answer.
 #pragma once
 #include "passes/pipelining/problem.h"
 
 namespace weftc {
 
-/// Why a problem has no answer, and which block that is about (-1: none of them).
+/// Why a problem has no answer, and for which block (-1: no single one).
 struct PipelineFault {
   enum class Kind { Cycle, Freed, Kept, Memory, Undecided };
   Kind kind;

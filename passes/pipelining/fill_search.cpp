@@ -1,5 +1,5 @@
-// Partial schedules are told apart by how many micro-batches each block has started, since a block takes them in turn.
-// Of two with the same counts, the one that is nowhere later makes the other one needless.
+// Partial schedules are identified by how many micro-batches each block has started, since a block takes them in turn.
+// If two have the same counts, one that is nowhere later than the other dominates it.
 #include "passes/pipelining/fill_search.h"
 
 #include <algorithm>
@@ -9,11 +9,11 @@ namespace weftc {
 
 namespace {
 
-// A partial schedule is compared with so many of those that have its counts and lower bounds; most that are needless
-// are behind one of the first.
+// The number of partial schedules with the same counts and lower bounds that one is compared with; most dominated ones
+// are dominated by one of the first.
 constexpr size_t kMostAlike = 4;
 
-/// The last block of a partial schedule, and which one of the level before it was added to.
+/// The last block of a partial schedule, and the index in the previous level of the one that it was added to.
 struct Started {
   size_t parent;
   int block;
@@ -119,8 +119,8 @@ void FillSearch::start(Partial& partial, int i, int64_t at) const {
   }
 }
 
-/// When all can have ended: for each device and each moment at which a block can start next, what is left of the blocks
-/// that start no earlier, and then the shortest of what follows them.
+/// A lower bound on the end of all blocks. For each device and each moment at which a block can start next, adds the
+/// remaining time of the blocks that start no earlier, and the shortest time of what follows them.
 int64_t FillSearch::bound(const Partial& partial) {
   int64_t bound = 0;
   for (const int64_t free : partial.free) bound = std::max(bound, free);

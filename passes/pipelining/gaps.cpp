@@ -23,7 +23,7 @@ void merge(std::vector<Gap>& gaps) {
   gaps.resize(kept);
 }
 
-/// What the other blocks of a device allow: `times` are theirs.
+/// The gaps that the other blocks of a device allow: `times` are theirs.
 std::vector<Gap> gaps_of_device(int64_t least, int64_t most, const std::vector<int64_t>& times, int64_t idle) {
   if (times.size() > kMostBlocksBeside) return {{least, most}};
   std::vector<Gap> gaps = {{least, least + idle}};

@@ -1,5 +1,5 @@
-// A search over sets of finished blocks: what memory is held depends on the set alone, so none is looked at twice, and
-// a block that takes none anywhere is done at once, because that never makes another order worse.
+// A search over sets of finished blocks. The memory that is held depends on the set alone, so no set is visited twice.
+// A block that takes no memory anywhere runs at once, because that never makes another order worse.
 #include "passes/pipelining/least_memory.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-// After so many sets the search gives up.
+// The number of sets after which the search gives up.
 constexpr size_t kMostSets = 200'000;
 
 class OrderSearch {

@@ -1,14 +1,14 @@
-// Orders by list scheduling: at each moment, each device begins the first of a list of blocks that can run.
+// Orders by list scheduling: at each moment, each device begins the first block of a list that can run.
 #pragma once
 #include "passes/pipelining/staged_pipeline.h"
 
 namespace weftc {
 
-/// What bounds the memory of an order and decides between blocks that are ready.
+/// Bounds on the memory of an order, and the choice between ready blocks.
 struct ListRules {
   std::vector<int> in_flight;      // by stage: the most micro-batches between Forward and Backward
   std::vector<int> kept;           // by stage: the most micro-batches between Forward and the end of the backward pass
-  bool fills_with_weight = false;  // Weight blocks run where a device would be idle, not right behind their Backward
+  bool fills_with_weight = false;  // Weight blocks run where a device would be idle, not right after their Backward
 };
 
 /// How many stages a micro-batch still has to enter, at most, this one included. Stages in a row at one place count

@@ -12,7 +12,7 @@ struct Makespan {
 };
 
 /// The periodic schedule with its ends closed up: each device keeps its order, and each block starts as soon as its
-/// devices and the blocks before it allow. What a device holds follows from its order alone, and stays as it was.
+/// devices and the blocks before it allow. The memory of a device follows from its order alone, and stays as it was.
 PipelineStarts compacted(const PipelineProblem& problem, const PeriodicSchedule& schedule, int micro_batches);
 
 /// When the last block ends.
@@ -21,7 +21,7 @@ int64_t length_of(const PipelineProblem& problem, const PipelineStarts& starts);
 /// No schedule of `micro_batches` is shorter, seen from either end.
 int64_t least_length(const PipelineProblem& problem, int micro_batches);
 
-/// The shortest of what is compacted and of what searches from either end find within the limits of memory.
+/// The shortest of the compacted schedule and of the results of searches from either end, within the limits of memory.
 Makespan find_makespan(const PipelineProblem& problem, const PeriodicSchedule& schedule, int micro_batches);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// Stages that read each other, as one stage. While their blocks run a micro-batch they wait for each other inside, so
-// that no rank may be at another pass or micro-batch meanwhile: an order that runs has them in step.
+// Joins stages that read each other to one stage. While their blocks run a micro-batch they wait for each other inside,
+// so no rank may be at another pass or micro-batch meanwhile. An order that can run has them in step.
 //
 //   a reads b, b reads a, and c reads b     ->     one stage on the devices of a and b, and c reads it
 #pragma once
@@ -13,10 +13,10 @@ struct JoinedStages {
   std::vector<int> first_stages;         // by stage of it: the first that it stands for
 };
 
-/// The same pipeline where no stages read each other. What a block reads of one of its own stage orders nothing.
+/// The same pipeline such that no stages read each other. Reads within one stage constrain no order.
 JoinedStages join_mutual_stages(const StagedPipeline& pipeline);
 
-/// The turns of the blocks that those of the joined pipeline stand for.
+/// The turns of the original blocks, in place of the joined ones.
 std::vector<PipelineTurn> turns_of_members(const JoinedStages& joined, const std::vector<PipelineTurn>& turns);
 
 }  // namespace weftc

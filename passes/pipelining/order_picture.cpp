@@ -1,4 +1,4 @@
-// The times are those of times_of; here they become boxes, levels of memory, and marks of what repeats itself.
+// Turns the times of times_of into boxes, levels of memory, and marks of the period.
 #include "passes/pipelining/order_picture.h"
 
 #include <algorithm>
@@ -78,7 +78,8 @@ class Drawing {
           {block, 0, begin, begin + once_[number].time, once_[number].time});
   }
 
-  /// From the last to the first, each as late as its devices and those behind it allow.
+  /// Places blocks before the first micro-batch, from the last to the first, each as late as its devices and the later
+  /// blocks allow.
   void place_in_front() {
     std::vector<int64_t> latest(once_.size(), INT64_MAX), free(picture_.lanes.size(), 0);
     for (size_t lane = 0; lane < free.size(); ++lane)
@@ -122,7 +123,7 @@ struct SteadyRun {
   int64_t least, end;
 };
 
-/// The longest run of one block's starts, by micro-batch, that stand a period apart; nothing where there is none.
+/// The longest run of one block's starts, by micro-batch, that are a period apart; nothing where no starts are.
 std::optional<SteadyRun> steady_run(const std::vector<int64_t>& starts, int copies, int64_t period) {
   const int count = static_cast<int>(starts.size()) - copies;
   int longest = 0, behind = 0;
@@ -131,7 +132,7 @@ std::optional<SteadyRun> steady_run(const std::vector<int64_t>& starts, int copi
     if (run >= longest) longest = run, behind = m + 1;
   }
   if (longest < copies) return {};
-  // Were the run to go on at either end, one more start would lie here.
+  // If the run went on at either end, one more start would lie here.
   SteadyRun run = {starts[as_index(behind - longest + copies - 1)] - period + 1, starts[as_index(behind)] + period};
   if (behind > longest) run.least = std::max(run.least, starts[as_index(behind - longest - 1)] + 1);
   if (behind < count) run.end = std::min(run.end, starts[as_index(behind + copies)]);

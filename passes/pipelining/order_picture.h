@@ -1,5 +1,5 @@
-// An order of a pipeline in time, as it is drawn: what each rank runs when, and what it holds. Predicted from the times
-// of blocks here; measured from a trace by the command line (cli/measured_order.h).
+// An order of a pipeline in time, as it is drawn: what each rank runs and when, and the memory that it holds. Predicted
+// from the times of blocks here; measured from a trace by the command line (cli/measured_order.h).
 #pragma once
 #include <optional>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace weftc {
 
-/// What a block does. Once: in front of all micro-batches or behind them.
+/// The pass of a block. Once: before all micro-batches or after them.
 enum class PicturePass { Forward, Backward, Weight, Once };
 constexpr PicturePass kPicturePasses[] = {PicturePass::Forward, PicturePass::Backward, PicturePass::Weight,
                                           PicturePass::Once};
-/// As traces say it: "forward".
+/// The name in traces: "forward".
 std::string_view name_of(PicturePass pass);
 
 struct PictureBlock {
@@ -24,14 +24,14 @@ struct PictureBlock {
   std::string stage() const;
 };
 
-/// One run of a block on a rank, in nanoseconds. Boxes of blocks that run once may lie before 0 and behind the length.
+/// One run of a block on a rank, in nanoseconds. Boxes of blocks that run once may lie before 0 and after the length.
 struct PictureBox {
   int block = 0, micro_batch = 0;
   int64_t begin = 0, end = 0;
   int64_t busy = 0;  // of that: a block may wait inside
 };
 
-/// From `at` on, a rank holds so many bytes of what blocks hand to each other.
+/// From `at` on, a rank holds that many bytes of values that blocks pass to each other.
 struct MemoryLevel {
   int64_t at, bytes;
 };
@@ -81,21 +81,21 @@ struct OnceBlock {
   };
   std::vector<int> devices;
   int64_t time = 1;
-  bool is_behind = true;  // all micro-batches; else in front of them
+  bool is_behind = true;  // it runs after all micro-batches; else before them
   std::vector<Wait> waits;
 };
 
-/// The picture of an order: each device runs its turns as listed, as soon as may be; transfers take their time and wait
-/// for their links. Blocks that run once are drawn as well, those in front right before the first micro-batch. `names`
-/// are those of the pipeline's blocks, then of those that run once; devices are ranks.
+/// The picture of an order: each device runs its turns as listed, as early as possible; transfers take their time and
+/// wait for their links. Blocks that run once are drawn too; those before the micro-batches come right before the first
+/// one. `names` has the pipeline's blocks, then the blocks that run once; devices are ranks.
 OrderPicture picture_of(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns, int micro_batches,
                         const std::vector<OnceBlock>& once, const std::vector<std::string>& names);
 
-/// Fills in where warm-up and drain are in a picture that does not repeat itself.
+/// Fills in where warm-up and drain are in a picture without a period.
 void mark_ends(OrderPicture& picture);
 
-/// Where the starts of the blocks repeat themselves, with one to three micro-batches a period: the fewest with which
-/// they do, then most often.
+/// The part where the starts of the blocks repeat with one to three micro-batches a period: the fewest micro-batches
+/// for which they do, then the most repetitions.
 std::optional<Repetend> repetend_of(const PipelineProblem& problem, const PipelineStarts& starts);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Which way each named order is made, and what it needs of the stages.
+// How each named order is made, and its conditions on the stages.
 #include "passes/pipelining/orders.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<PipelineTurn> stage_by_stage(const StagedPipeline& pipeline, int mic
 
 enum class SplitPasses { Some, All };
 
-/// What is wrong where so many backward passes have to be split, or "".
+/// The reason why `wanted` passes are not split, or "".
 std::string fault_of_split(const StagedPipeline& pipeline, SplitPasses wanted, const StageName& name) {
   const auto has = [&](BlockKind kind) { return std::count(pipeline.kind.begin(), pipeline.kind.end(), kind) > 0; };
   if (!has(BlockKind::Backward)) return "there are only forward passes";

@@ -1,4 +1,4 @@
-// In which order the ranks of a pipeline run its blocks: the tables of the literature, made for the stages at hand.
+// The orders in which the ranks of a pipeline run its blocks: the tables of the literature, made for the given stages.
 //
 //   1f1b, stages a and b on two devices, three micro-batches; capital letters are backward passes
 //     device of a   a0 a1 A0 a2 A1 A2
@@ -9,12 +9,12 @@
 
 namespace weftc {
 
-/// One list for all devices; each runs the turns of its own blocks in this order. Every turn is there once, the
-/// micro-batches of a block ascend, and a turn is behind those of the same micro-batch that its block is after: run one
-/// by one, the list is correct as well.
+/// One list for all devices; each runs the turns of its own blocks in this order. Every turn is there once, and the
+/// micro-batches of a block ascend. A turn comes after the turns of the same micro-batch whose blocks its own block is
+/// after, so running the list sequentially is correct as well.
 struct OrderedTurns {
   std::vector<PipelineTurn> turns;
-  std::string refusal;  // why there is no such order of these stages, and what would fit; "" if there is one
+  std::string refusal;  // why these stages have no such order, and what would fit; "" if they have one
 };
 
 /// The order of that name. Times and limits of the problem do not matter, since these are tables for unit times.

@@ -11,15 +11,15 @@ namespace weftc {
 
 namespace {
 
-// A search that has gone astray begins anew, with what it has learned of the pairs: at first after so many steps for
-// each two blocks, then each time after more, so that a proof takes little longer than without.
+// A search that makes no progress restarts, with what it has learned of the pairs. The first restart is after this many
+// steps for each pair of blocks, each later one after more, so that a proof takes little longer than without restarts.
 constexpr uint64_t kFirstSteps = 1000, kMoreSteps = 4;
 
-// A search keeps what it knew at each decision; so much of that, in entries, is enough for 500 decisions on 500 blocks.
+// A search keeps its state at each decision; this many entries are enough for 500 decisions on 500 blocks.
 constexpr size_t kMostKept = size_t{1} << 27;
 
-/// Two blocks that share a device. Once it is known how many whole periods lie between their starts, so is their order
-/// on the circle of the period, and which micro-batches of the one run between two of the other.
+/// Two blocks that share a device. The number of whole periods between their starts fixes their order on the circle of
+/// the period, and which micro-batches of the one run between two of the other.
 struct DevicePair {
   size_t first, second;
   std::vector<Gap> gaps;
@@ -32,7 +32,7 @@ struct DeviceLease {
   int64_t amount;
 };
 
-/// What the search of memory needs of a device.
+/// The data of a device that the search of memory needs.
 struct DeviceMemory {
   int64_t limit;
   std::vector<size_t> blocks;
@@ -114,9 +114,9 @@ bool PeriodSearch::bind_components(Distances& known) const {
   return true;
 }
 
-/// Where blocks stand in `n` groups with two or more whole periods empty between the groups, what is later can come a
-/// period earlier: no dependency breaks, since none reaches over more than two periods, and no device holds more, since
-/// what is earlier has taken no less than it has given back. So starts are no further apart than 2 n periods.
+/// Starts are no further apart than 2 n periods. Suppose blocks form `n` groups with two or more whole periods empty
+/// between two of them. Then the later groups can come a period earlier. No dependency breaks, since none reaches over
+/// more than two periods. No device holds more, since the earlier blocks have given back no more than they have taken.
 std::optional<Distances> PeriodSearch::begin() {
   const size_t count = problem_.blocks.size();
   Distances known(count, 2 * static_cast<int64_t>(count + 1) * period_);
@@ -172,14 +172,15 @@ bool PeriodSearch::propagate_pair(Distances& known, DevicePair& pair) const {
   return known.add(pair.first, pair.second, least) && known.add(pair.second, pair.first, -most);
 }
 
-/// Of how many micro-batches a lease is held, at least, when block `at` starts (what starts with it counts).
+/// A lower bound on the number of micro-batches that hold a lease when block `at` starts (a lease that starts with it
+/// counts).
 int64_t PeriodSearch::least_count(const Distances& known, const DeviceLease& lease, size_t at) const {
   const int64_t begun = floor_divide(known.least(lease.from, at), period_);
   const int64_t ended = floor_divide(known.most(lease.to, at), period_);
   return std::max(begun - ended, floor_divide(known.least(lease.from, lease.to), period_));
 }
 
-/// No more than `most` micro-batches hold a lease when block `at` starts.
+/// Requires that at most `most` micro-batches hold a lease when block `at` starts.
 bool PeriodSearch::bound_count(Distances& known, const DeviceLease& lease, size_t at, int64_t most) const {
   const int64_t begun = floor_divide(known.least(lease.from, at), period_);
   const int64_t ended = floor_divide(known.most(lease.to, at), period_);

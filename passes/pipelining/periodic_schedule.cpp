@@ -1,5 +1,6 @@
-// Halves the range between a bound and what was found, first of periods and then of memory: a schedule of one period is
-// one of every longer period as well, with the same remainders and whole periods, so that the answers have one change.
+// Bisects the range between a bound and the best known value, first of periods and then of memory. A schedule of one
+// period is one of every longer period as well, with the same remainders and whole periods, so the answers are
+// monotonic.
 #include "passes/pipelining/periodic_schedule.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@ namespace weftc {
 struct PeriodicSchedule {
   int copies = 1;                            // micro-batches a period
   int64_t period = 0;                        // of all copies together
-  int64_t least_period = 0;                  // none is shorter; the period itself where that is proved
+  int64_t least_period = 0;                  // no schedule's is shorter; the period itself where that is proved
   std::vector<std::vector<int64_t>> starts;  // by copy and block; the first is at 0
   std::vector<int64_t> peaks;                // the memory of each device, once the pipeline is filled
   int64_t least_memory = 0;                  // no schedule of this period has a lower highest peak
@@ -20,17 +20,17 @@ struct PeriodicSchedule {
 /// The micro-batches of one period as one problem.
 PipelineProblem unrolled(const PipelineProblem& problem, int copies);
 
-/// What each device holds at most in a schedule without an end.
+/// The most memory that each device holds in a schedule without an end.
 std::vector<int64_t> periodic_peaks(const PipelineProblem& problem, const std::vector<int64_t>& starts, int64_t period);
 
-/// The schedule of `copies` micro-batches a period. `problem` is without faults; `steps` bounds the work, after which
-/// the best that was found stands with bounds of what is possible.
+/// The schedule of `copies` micro-batches a period. `problem` has no faults; `steps` bounds the work, after which the
+/// best result so far is returned with lower bounds.
 PeriodicSchedule find_periodic_schedule(const PipelineProblem& problem, int copies, uint64_t steps);
 
-/// What one core does of the search's steps in a second, about.
+/// Steps of the search that one core does in a second, about.
 constexpr uint64_t kStepsASecond = 1'000'000'000;
 
-/// A bound of work that fits problems of this size: some seconds where the search does not end by itself.
+/// A bound of work that fits problems of this size: some seconds if the search does not end by itself.
 uint64_t usual_steps(const PipelineProblem& problem, int copies);
 
 }  // namespace weftc

@@ -1,4 +1,5 @@
-// The three are written as their authors publish them, phase by phase, so that they can be compared line by line.
+// The three orders are written as their authors publish them, phase by phase, so that they can be compared line by
+// line.
 #include "passes/pipelining/place_orders.h"
 
 #include <algorithm>
@@ -65,8 +66,9 @@ bool has_backward(const StagedPipeline& pipeline) {
   return std::count(pipeline.kind.begin(), pipeline.kind.end(), BlockKind::Backward) > 0;
 }
 
-/// Of place `rank` of p, each with a chunk of either direction; near and far as seen from the end of the pipeline that
-/// is nearer to the place, where `near` starts. The eight steps are those of DeepSeek's implementation.
+/// Writes the turns of place `rank` of p, which has a chunk of either direction. `near` is the chunk that starts at the
+/// end of the pipeline nearer to the place, `far` the other one. The eight steps are those of DeepSeek's
+/// implementation.
 void dual_pipe(PlaceList& list, int p, int rank, int micro_batches) {
   const int half = std::min(rank, p - 1 - rank), from_middle = p / 2 - half - 1;
   const int near = rank < p / 2 ? 0 : 1, far = 1 - near;
@@ -84,7 +86,7 @@ void dual_pipe(PlaceList& list, int p, int rank, int micro_batches) {
     list.forward(far), list.backward(near);
   });
   repeat(from_middle, [&] { list.backward(far), list.forward(far), list.backward(near); });
-  // Of the last backward passes, the second half leaves its weights for the steps that would be idle.
+  // The second half of the last backward passes leaves its weights for steps that would be idle.
   for (int i = 0; i <= half; ++i) {
     const int split_from = (half + 1) / 2;
     const bool is_far_split = i > split_from || (i == split_from && half % 2 == 1);
@@ -95,8 +97,8 @@ void dual_pipe(PlaceList& list, int p, int rank, int micro_batches) {
   while (list.has_pending(0) || list.has_pending(1)) list.next_weights();
 }
 
-/// Of place `rank` of p, with chunk 0 on the way there and chunk 1 on the way back. The phases are those of PyTorch's
-/// implementation.
+/// Writes the turns of place `rank` of p, with chunk 0 on the way there and chunk 1 on the way back. The phases are
+/// those of PyTorch's implementation.
 void zero_bubble_v(PlaceList& list, int p, int rank, int micro_batches) {
   repeat(2 * (p - rank) - 1, [&] { list.forward(0); });
   repeat(rank, [&] { list.forward(1), list.forward(0); });

@@ -1,4 +1,4 @@
-// For each longest period, by stages from the first cell on (Alpa's recurrence, with what is received in addition):
+// For each longest period, by stages from the first cell on (Alpa's recurrence, with the time to receive added):
 //
 //   least[i][r] = the smallest least[j][q] + seconds of cells j .. i - 1 on r - q ranks + what they take to receive
 #include "passes/pipelining/placed_stages.h"
@@ -59,7 +59,7 @@ class LinePlacer {
            bytes_until_[choice][as_size(end)] - bytes_until_[choice][as_size(begin)] <= line_.memory;
   }
 
-  /// Of each stretch of cells: the bytes that it reads of others.
+  /// For each stretch of cells: the bytes that it reads from other cells.
   void measure_received() {
     std::vector<std::vector<size_t>> made(as_size(cells_)), read(as_size(cells_));  // by cell: values
     for (size_t v = 0; v < line_.values.size(); ++v) {
@@ -89,7 +89,7 @@ class LinePlacer {
     return static_cast<double>(received_[as_size(begin)][as_size(end)]) * std::max(before, after);
   }
 
-  /// Finds the stages for a longest period. False where there are none.
+  /// Finds the stages for a longest period. False where no stages fit it.
   bool place(double most) {
     last_.assign(as_size(cells_ + 1) * as_size(units_ + 1), {});
     last(0, 0).seconds = 0;
@@ -164,9 +164,9 @@ class LinePlacer {
   const PlacedLine& line_;
   const int cells_;
   int unit_, units_ = 0;                    // ranks that a place has a multiple of, and how many of these there are
-  std::vector<std::vector<double>> until_;  // by choice: of the cells in front of a cell
+  std::vector<std::vector<double>> until_;  // by choice: of all earlier cells
   std::vector<std::vector<int64_t>> bytes_until_;
-  std::vector<std::vector<int64_t>> received_;  // by the first cell and the one behind the last
+  std::vector<std::vector<int64_t>> received_;  // by the first cell and the end of the stretch
   std::vector<Last> last_;
 };
 

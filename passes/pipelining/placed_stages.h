@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// What cells take at a place of so many ranks, under the layouts that suit these.
+/// The costs of cells at a place of that many ranks, under layouts that suit it.
 struct PlaceChoice {
   int ranks = 1;
   std::vector<double> seconds;  // by cell: of a whole batch
@@ -27,7 +27,7 @@ struct PlacedLine {
   int64_t memory = 0;  // bytes of a rank; 0: not known
   std::vector<PlaceChoice> choices;
   std::vector<CellValue> values;
-  std::vector<double> link;  // by rank, but for the first: seconds that a byte takes to it from the one in front of it
+  std::vector<double> link;  // by rank, except the first: seconds for a byte from the previous rank
 
   int cells() const { return choices.empty() ? 0 : static_cast<int>(choices.front().seconds.size()); }
 };

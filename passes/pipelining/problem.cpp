@@ -1,4 +1,4 @@
-// What follows from its blocks alone.
+// Derives facts from a problem's blocks alone.
 #include "passes/pipelining/problem.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@ namespace weftc {
 
 namespace {
 
-/// Matches memory that is given back with memory that was taken before, as a flow from the one to the other: what one
-/// block gives back is moved to another lender where its own is needed elsewhere.
+/// Matches memory that is given back with memory that was taken before, as a flow. If a taker's memory is needed for
+/// another giver, the giver that had it is moved to another taker.
 class LeaseFlow {
  public:
   LeaseFlow(const PipelineProblem& problem, const std::vector<int>& blocks,

@@ -1,5 +1,5 @@
-// What a pipeline schedule is searched for: blocks with times, memory, devices and predecessors, once for each
-// micro-batch. The semantics are those of Tessel (Lin et al., HPCA 2024), with limits that may differ between devices.
+// The problem of a pipeline schedule: blocks with times, memory, devices and predecessors, once for each micro-batch.
+// The semantics are those of Tessel (Lin et al., HPCA 2024), with limits that may differ between devices.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ struct PipelineProblem {
 /// Without a limit of memory.
 constexpr int64_t kNoLimit = INT64_MAX / 4;
 
-/// Blocks, each behind those that it waits for; fewer than all where some wait for themselves.
+/// Blocks, each after those that it waits for; fewer than all where some wait for themselves.
 std::vector<int> topological_order(const PipelineProblem& problem);
 
 /// before[a][b]: block a ends before block b starts, directly or through others.
@@ -34,8 +34,8 @@ struct PipelineEdge {
   int from, to;
 };
 
-/// Blocks that wait for each other, directly or through others, run side by side and wait inside for what they lack.
-/// None of them is `after` another any more; what each of them has lost is returned.
+/// Makes blocks that wait for each other, directly or through others, run side by side and wait inside. Removes the
+/// edges between them from `after`, and returns these.
 std::vector<PipelineEdge> cut_circles(PipelineProblem& problem);
 
 /// The blocks of each device.
@@ -50,8 +50,9 @@ struct MemoryLease {
   int64_t amount;
 };
 
-/// All memory that the blocks of a device take, by who gives it back: each such block is behind the one that takes.
-/// Nothing where that cannot be, which is what `Freed` and `Kept` tell of; then `block` is the one that fails.
+/// All memory that the blocks of a device take, by the block that gives it back, which comes after the one that takes
+/// it. Nothing where that is impossible, which the faults `Freed` and `Kept` report; `unmatched` or `unreturned` is
+/// then the failing block.
 struct MemoryLeases {
   std::vector<MemoryLease> all;
   int unmatched = -1;   // a block that gives back too much

@@ -1,4 +1,4 @@
-// What follows from the stages and from a list of turns.
+// Derives facts from the stages and from a list of turns.
 #include "passes/pipelining/staged_pipeline.h"
 
 #include <algorithm>

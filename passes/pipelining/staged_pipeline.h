@@ -13,9 +13,10 @@ enum class BlockKind { Forward, Backward, Weight };
 /// Each stage has one Forward block, for training one Backward block, and perhaps one Weight block. Blocks are `after`
 /// all that they read: Forward after the Forward of stages that the stage reads, Backward after its Forward and after
 /// the Backward of the stage's readers, Weight after its Backward.
-/// What one block sends to another; what moves at once does so over one link.
+/// A message from one block to another; simultaneous messages share one link.
 struct PipelineTransfer {
-  int from, to;  // blocks of the problem, of which `to` is after `from`
+  // blocks of the problem; `to` is after `from`
+  int from, to;
   int64_t time;  // positive
   int link;      // 0, 1, ...: transfers of one link wait for each other
 };
@@ -26,8 +27,8 @@ struct StagedPipeline {
   std::vector<PipelineTransfer> transfers = {};
 };
 
-/// The problem with a block for each transfer behind its own, on a device for each link: `to` is after the transfer,
-/// which is after `from`.
+/// The problem with a block for each transfer, appended to its own blocks, on a device for each link. `to` is after the
+/// transfer, which is after `from`.
 PipelineProblem with_transfers(const StagedPipeline& pipeline);
 
 struct StageBlocks {
@@ -35,14 +36,14 @@ struct StageBlocks {
 };
 std::vector<StageBlocks> blocks_by_stage(const StagedPipeline& pipeline);
 
-/// Puts the Backward block of each stage behind its Forward block, and its Weight block behind that: they need not read
-/// each other.
+/// Orders the Backward block of each stage after its Forward block, and its Weight block after that, even if they do
+/// not read each other.
 void order_within_stages(StagedPipeline& pipeline);
 
 /// The stages that read each stage.
 std::vector<std::vector<int>> readers_of_stages(const StagedPipeline& pipeline);
 
-/// The stages by number, but each behind those that it reads.
+/// The stages by number, but each after those that it reads.
 std::vector<int> stages_in_order(const StagedPipeline& pipeline);
 
 /// The devices of a stage's forward pass, ascending.
@@ -61,11 +62,11 @@ struct PipelineTurn {
   bool operator==(const PipelineTurn&) const = default;
 };
 
-/// The turns of with_transfers(pipeline): those of a block's transfers right behind its own.
+/// The turns of with_transfers(pipeline): those of a block's transfers come right after the block's.
 std::vector<PipelineTurn> with_transfer_turns(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns);
 
-/// What follows from an order: each device runs its turns as listed, each as soon as the devices of its block are free
-/// and the blocks before it have ended.
+/// The times of an order: each device runs its turns as listed, each as soon as the devices of its block are free and
+/// the blocks before it have ended.
 struct OrderTimes {
   PipelineStarts starts;
   int64_t length = 0;
@@ -73,7 +74,7 @@ struct OrderTimes {
 };
 OrderTimes times_of(const PipelineProblem& problem, const std::vector<PipelineTurn>& turns, int micro_batches);
 
-/// The list of a schedule: turns as they start, of those that start together the earlier micro-batch first.
+/// The list of a schedule: turns in the order of their starts; those that start together by micro-batch.
 std::vector<PipelineTurn> turns_of(const PipelineProblem& problem, const PipelineStarts& starts);
 
 }  // namespace weftc

@@ -112,8 +112,8 @@ class ReductionGrower {
   }
 
   /// True on the host for elements that are summed down columns and that other readers need in memory: the kernel would
-  /// store them column by column. For 300,000 gradients of a bias's operand that takes 2.4 ms so, but 0.15 ms in a loop of their
-  /// own.
+  /// store them column by column. For 300,000 gradients of a bias's operand that takes 2.4 ms so, but 0.15 ms in a loop
+  /// of their own.
   bool stores_down_columns(OpId id, const Row& row, int g) const {
     constexpr int64_t kFewest = 8;  // columns that are summed at once, as in ir/kernel/column_sums.cpp
     const ValueId result = s_.graph().result(id);

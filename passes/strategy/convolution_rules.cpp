@@ -170,9 +170,9 @@ Verdict direct_convolution(const StrategyContext& context) {
           is_worth_it ? "" : "its few outputs do not pay for filters that are brought into panels each time"};
 }
 
-/// The cost of tiles of that size: the multiplications for each channel and filter (`tile` 1: a direct convolution), plus
-/// the time to read the weights of a tile, as a number of multiplications. It depends on the image and on all filters
-/// alone, so that ranks with some of the images, channels or filters choose the same tile as one rank with all.
+/// The cost of tiles of that size: the multiplications for each channel and filter (`tile` 1: a direct convolution),
+/// plus the time to read the weights of a tile, as a number of multiplications. It depends on the image and on all
+/// filters alone, so that ranks with some of the images, channels or filters choose the same tile as one rank with all.
 ///
 /// On Zen 3, 14 x 14 outputs, tiles of 2 take 1.31, 1.15, 0.87 and 0.77 of the time of tiles of 4 for 64, 128, 256 and
 /// 512 channels. Most networks have many channels there. A core with AVX-512 multiplies twice as fast while it

@@ -66,8 +66,8 @@ int64_t steps_at_once(const Graph& body, const Op& contraction);
 /// Whether sums may be put out of registers: no op of the body calls a function, which would need those of other sums.
 bool puts_out_of_registers(const Graph& body);
 
-/// The first strategy of the tables that is legal, or one with a lower price; else plain loops, with the reasons against
-/// the others.
+/// The first strategy of the tables that is legal, or one with a lower price; else plain loops, with the reasons
+/// against the others.
 Strategy choose_strategy(const StrategyContext& context);
 /// The strategy of that name, whether or not it would be chosen; else why it is not legal.
 Verdict find_strategy(const StrategyContext& context, const std::string& name);

@@ -44,7 +44,7 @@ void remove_dead(Module& module, Graph& graph) {
   }
 }
 
-/// Adds a constant to a key: one element by what it is, several by which they are.
+/// Adds a constant to a key: one element by its value, several by the constant's number.
 void append_constant(std::string& key, const Module& module, ConstantId id) {
   const Constant& constant = module.constants[id];
   if (constant.count() != 1) {
@@ -80,7 +80,7 @@ void append_type(std::string& key, const TensorType& type) {
   for (int a = 0; a < type.layout.size(); ++a) key += state_text(type.layout[a]) + ",";
 }
 
-/// Adds an operand to a key: a number by what it is in an update, since parts of a training have constants of their
+/// Adds an operand to a key: in an update, a number by its value, since parts of a training have constants of their
 /// own.
 void append_operand(std::string& key, const Module& module, const Graph& graph, const Op& op, ValueId v) {
   const Op* maker = v && is_of_update(module, op) ? &graph.producer_op(v) : nullptr;

@@ -1,4 +1,5 @@
-// Values that are known when the executable is built: constants, and what views and pointwise ops make of them.
+// Values that are known when the executable is built: constants, and values that views and pointwise ops compute from
+// them.
 #pragma once
 #include "ir/graph.h"
 

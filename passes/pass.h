@@ -16,10 +16,10 @@ struct OpLayouts;
 /// Assumptions that tests let transforms make where a rule refuses, so that the rule can be compared with evaluation.
 /// In the compiler this is null, and the rules decide.
 struct UncheckedRules {
-  /// The state in which a result carries an axis on where the rule finds none; nothing where it cannot have one.
+  /// The state in which a result carries an axis on where the rule gives no state; nothing where it cannot have one.
   std::optional<AxisState> (*carried)(const Graph& graph, const Op& op, size_t result, int axis,
                                       const std::vector<Layout>& arriving);
-  /// The layouts of an op when a slice of one result is wanted and the rule gives none.
+  /// The layouts of an op when a slice of one result is wanted and the rule gives no layouts.
   OpLayouts (*cut)(const Graph& graph, const Op& op, size_t result, int axis, AxisState state, OpLayouts settled);
 };
 

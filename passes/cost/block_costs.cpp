@@ -106,7 +106,7 @@ class BlockReader {
       if (access.write || !writers.contains(access.buffer.index)) return;
       for (const size_t writer : writers.at(access.buffer.index)) add_after(block, writer);
     });
-    for (size_t b = 0; b < plan_.blocks.size(); ++b)  // what is received arrives in its block
+    for (size_t b = 0; b < plan_.blocks.size(); ++b)  // a received value arrives in its block
       if (number_[b] >= 0)
         for (const Step& step : plan_.blocks[b].steps)
           if (const auto* recv = std::get_if<RecvStep>(&step.what)) {
@@ -156,7 +156,7 @@ class BlockReader {
     }
   }
 
-  /// Blocks that read each other wait while they run; what they send each other takes no time of its own.
+  /// Blocks that read each other wait while they run; messages between them take no time of their own.
   void cut_mutual() {
     order_within_stages(made_.pipeline);
     made_.mutual = cut_circles(made_.pipeline.problem);
@@ -199,7 +199,7 @@ class BlockReader {
       }
   }
 
-  /// A block that runs once waits for those of its kind that write what it reads, or send it.
+  /// A block that runs once waits for the blocks of its kind that write its operands, or send them.
   void add_once() {
     const std::map<int, size_t> senders = senders_of_transfers();
     std::map<size_t, int> numbers;              // by block of the Plan

@@ -14,7 +14,7 @@ namespace weftc {
 
 namespace {
 
-/// A machine: for which level of the target it stands, and what it can do.
+/// A machine: the level of the target that it represents, and its rates.
 struct Row {
   bool is_device;
   int level;  // host: operations of a vector instruction on floats; cuda: the arch's number
@@ -230,7 +230,7 @@ Work collective_work(const Plan& plan, const CollectiveStep& step, const Machine
   return work;
 }
 
-/// Messages that leave a rank, or come to it; what stays there is copied by the receiver.
+/// Messages that leave or reach a rank; the receiver copies data that stays on the rank.
 Work transfer_work(const Plan& plan, int transfer, int rank, bool sends, const Machine& machine) {
   const TransferTable& table = plan.transfers[static_cast<size_t>(transfer)];
   const int64_t element = dtype_bytes(plan.buffer(table.from).type.dtype);
@@ -313,7 +313,7 @@ int64_t local_bytes(const TensorType& type, const Mesh& mesh) {
   return element_count(buffer_dims(type, mesh)) * dtype_bytes(type.dtype);
 }
 
-/// The parameter of a state that a kernel leaves where it is but for what it adds; nothing for all other kernels.
+/// The parameter of a state that a kernel updates in place by adding to it; nothing for all other kernels.
 static std::optional<size_t> kept_state(const Kernel& kernel) {
   if (const auto* append = std::get_if<Append>(&kernel.strategy)) return append->state;
   const auto* scatter = std::get_if<Scatter>(&kernel.strategy);
@@ -327,7 +327,7 @@ static std::optional<size_t> kept_state(const Kernel& kernel) {
   return {};
 }
 
-/// A kernel that adds to a state reads what is new and writes as much.
+/// A kernel that adds to a state reads only the added part and writes as much.
 static int64_t added_bytes(const Kernel& kernel, size_t state) {
   int64_t bytes = 0;
   for (size_t i = 0; i < kernel.body.inputs().size(); ++i)

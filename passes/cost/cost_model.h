@@ -1,6 +1,6 @@
-// The least time of a step on the Plan's target: its work, counted from factor rules and types, divided by the
-// machine's peak rate, of which the kernel's strategy reaches a part. It is a lower bound: caches and contention
-// between streams are left out (README.md).
+// The least time of a step on the Plan's target: its work, counted from factor rules and types, divided by the rate
+// that the kernel's strategy reaches on the machine. It is a lower bound: caches and contention between streams are
+// left out (README.md).
 #pragma once
 #include <optional>
 #include <string>
@@ -77,8 +77,8 @@ class CostModel {
   /// On a machine without levels.
   CostModel(const Plan& plan, const Module& module, Ceilings ceilings);
 
-  /// A send is what leaves the rank, a recv what comes to it. Nothing for a step that holds others, and for a transfer
-  /// in which the rank has no part. `chunked`: inside the one kernel of a loop over chunks.
+  /// For a send, the bytes that leave the rank; for a recv, those that arrive. Nothing for a step that holds others,
+  /// and for a transfer in which the rank has no part. `chunked`: inside the one kernel of a loop over chunks.
   StepCost of(const Step& step, int rank, bool chunked = false) const;
   const Ceilings& ceilings() const { return machine_.ceilings; }
 

@@ -1,4 +1,4 @@
-// Times by NCCL's model (nccl_model.h), or by what was measured of the level that joins all ranks of a group.
+// Times by NCCL's model (nccl_model.h), or by the measured curves of the level that joins all ranks of a group.
 #include "passes/cost/machine.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::vector<const TimeCurve*> curves_of(const NetworkLevel& level, OpKind kind) 
   return found;
 }
 
-/// A kind that was not measured takes what an all-reduce of as many bytes does.
+/// A kind that was not measured takes as long as an all-reduce of as many bytes.
 double seconds_on_level(const NetworkLevel& level, OpKind kind, int ranks, double bytes) {
   std::vector<const TimeCurve*> curves = curves_of(level, kind);
   if (curves.empty()) curves = curves_of(level, OpKind::AllReduce);

@@ -30,7 +30,7 @@ GpuKind gpu_of(const Machine& machine) {
   return level >= 100 ? kBlackwell : level >= 90 ? kHopper : level >= 80 ? kAmpere : kVolta;
 }
 
-/// The group as NCCL sees it: so many ranks in each of so many nodes.
+/// The group as NCCL sees it: the ranks in each node, and the nodes.
 struct Topology {
   int ranks, nodes, in_node;
   const NetworkLevel* inside;   // null: one rank a node
@@ -50,7 +50,7 @@ struct Topology {
   }
 };
 
-/// The innermost level of which one unit has all of `count` ranks of the group.
+/// The innermost level one unit of which has all of `count` ranks of the group.
 const NetworkLevel* joining_level(const Machine& machine, const RankGroup& group, int count, bool of_network) {
   for (size_t l = 0; l < machine.levels.size(); ++l)
     if ((machine.levels[l].link == Link::Network) == of_network && group.within[l] >= count) return &machine.levels[l];
@@ -210,8 +210,8 @@ class NcclModel {
     return total(Protocol::Simple, latency, static_cast<double>(bytes), bandwidth);
   }
 
-  /// Messages of one rank to `peers`, itself among them if there are several, each in a part of `bytes`: those in the
-  /// node beside those that leave it by the card of the rank.
+  /// Messages of one rank to `peers`, each in a part of `bytes`, including itself if there are several. Messages inside
+  /// the node run in parallel with those that leave it by the rank's card.
   double direct(Protocol protocol, int peers, int64_t bytes) const {
     const double part = static_cast<double>(bytes) / peers;
     const bool is_one = peers == 1;

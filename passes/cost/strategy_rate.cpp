@@ -18,7 +18,7 @@ struct HostRate {
   StrategyRate operator()(const StridedProduct&) const { return {0.9}; }                             // 84 to 94 GFLOP/s
   StrategyRate operator()(const UnfoldedConvolution&) const { return {0.85}; }                       // 63 to 85
   StrategyRate operator()(const WinogradConvolution& s) const { return {s.tile == 4 ? 2.4 : 1.6}; }  // on Zen 3
-  // For floats of 16 and 64 bits; those of 32 have prices (passes/strategy/convolution_price.h).
+  // For floats of 16 and 64 bits; 32-bit floats have prices (passes/strategy/convolution_price.h).
   StrategyRate operator()(const ChannelConvolution&) const { return {0.5}; }
   StrategyRate operator()(const PlaneConvolution&) const { return {0.06}; }
   /// 0.5 to 3.9 GFLOP/s whatever the width of vectors: a sum waits for the one before.

@@ -93,7 +93,7 @@ class Prediction {
   };
   struct NodeBox {
     TimelineBox box;
-    int first, last;  // nodes: what made it wait, and with which it ends
+    int first, last;  // nodes: the one that it waited for, and the one with which it ends
   };
 
   void name_lanes();
@@ -115,7 +115,7 @@ class Prediction {
   std::vector<Moment> moments_;  // by node
   std::vector<StepCost> costs_;  // by event
   std::vector<NodeBox> drawn_;
-  std::vector<int> box_of_node_;  // a box that ends with it, -1: none does
+  std::vector<int> box_of_node_;  // the box that ends with it; -1: no box does
   std::map<const Step*, int> numbers_;
   std::set<const Step*> fused_;
 };
@@ -228,7 +228,7 @@ void Prediction::note_waits() {
   }
 }
 
-/// Marks the critical chain: from the node that ends last back over what each waited for.
+/// Marks the critical chain: from the node that ends last, back over the node that each waited for.
 void Prediction::mark_critical() {
   const auto ends_earlier = [&](int a, int b) {
     return moments_[static_cast<size_t>(a)].end < moments_[static_cast<size_t>(b)].end;

@@ -39,7 +39,7 @@ struct TimelineBox {
 struct Timeline {
   std::string title;               // "mlp"
   std::string source;              // "predicted for ...", "measured ..."
-  std::vector<std::string> notes;  // what the reader must know of the figures
+  std::vector<std::string> notes;  // notes that explain the figures to the reader
   std::vector<TimelineLane> lanes;
   std::vector<TimelineStep> steps;
   std::vector<TimelineBox> boxes;  // by lane, then by time
@@ -59,7 +59,7 @@ std::vector<BusyTimes> busy_times(const Timeline& timeline);
 /// The mean over ranks.
 BusyTimes mean_times(const std::vector<BusyTimes>& ranks);
 
-/// Every step begins when what it waits for has ended, and takes what the model says; ranks that meet begin together.
+/// Every step begins when all that it waits for has ended, and takes the model's time; ranks that meet begin together.
 /// Streams do not slow each other down. Loops run as often as the proof expands them, an If takes its first branch.
 Timeline predict_timeline(const Plan& plan, const CostModel& model);
 

@@ -179,7 +179,7 @@ class Mover {
     return graph_.result(graph_.add(std::move(made), found_.product));
   }
 
-  /// Who has read the product reads the result, which has its name.
+  /// Readers of the product read the new result, which has its name.
   void take_over(ValueId product, ValueId result) {
     const std::vector<Use> uses = graph_.value(product).uses;
     const std::string name = graph_.value(product).name;
@@ -204,7 +204,7 @@ class Mover {
 int divide_graph(const Module& module, Graph& graph) {
   int count = 0;
   for (const OpId id : graph.order()) {
-    if (graph.op(id).kind == OpKind::Fused) continue;  // what a transform made one kernel
+    if (graph.op(id).kind == OpKind::Fused) continue;  // a transform made them one kernel
     for (Graph& region : graph.edit(id).regions) count += divide_graph(module, region);
     const std::optional<LateDivision> found = find(module, graph, id);
     if (!found || !is_worth_it(graph, *found) || !is_of_one_step(graph, *found)) continue;

@@ -1,5 +1,5 @@
-// Puts a Loop whose body is element-wise into a Fused op, which becomes one kernel over all steps: an element goes
-// through all of them, and what it carries stays in registers.
+// Puts a Loop whose body is element-wise into a Fused op, which becomes one kernel over all steps: each element goes
+// through all of them, and carried values stay in registers.
 //
 //   y, ys = Loop(T, , x, zeros, a) { v, ys -> f(v, a[t]), ys with v at t }
 //     ->  y, ys = Fused(x, a) { y, ys = Loop(T, , x, a) { v -> f(v, a[t]), v } }
@@ -76,7 +76,7 @@ class LoopFuser {
     now_[old] = region_.result(region_.add(std::move(made)));
   }
 
-  /// The step and its condition, what is carried, what is captured, and constants of several elements, which a kernel
+  /// The step and its condition, carried values, captured values, and constants of several elements, which a kernel
   /// reads from memory.
   void add_parameters() {
     const size_t carried = found_.collected.size();
@@ -113,7 +113,7 @@ class LoopFuser {
     }
   }
 
-  /// First what is carried, then what is collected, as a Loop has its results.
+  /// Carried values first, then collected ones, as in the results of a Loop.
   void add_outputs() {
     const auto& outputs = old_.outputs();
     region_.add_output(now_.at(outputs[0].value), outputs[0].name);

@@ -1,9 +1,9 @@
 // Puts every op that computes into a Fused op that becomes one kernel:
 //   m = MatMul(a, w); b = Add(m, bias); y = Gelu(b)     ->    y = Fused(a, w, bias) { the three ops }
-// Views and literals are repeated in each kernel that reads them. A view that something else than a kernel reads
-// becomes a kernel that copies, but for a Reshape, which is the same memory; the copies that lay-in-memory made become
-// kernels. Chunk, If and Loop are entered; a Fused op that a transform made stays as it is. Nothing is computed twice,
-// and no kernel is split.
+// Views and literals are repeated in each kernel that reads them. A view that an op outside of kernels reads becomes a
+// kernel that copies, except for a Reshape, which is the same memory. The copies that lay-in-memory made become kernels
+// too. Chunk, If and Loop are entered; a Fused op that a transform made stays as it is. Nothing is computed twice, and
+// no kernel is split.
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
@@ -47,7 +47,8 @@ class KernelOutliner {
   bool in_group(OpId id) const { return fusion_.group_of[id.index] >= 0; }
   bool comes_along(OpId id) const { return is_carried_along(graph_, fusion_, id); }
 
-  /// Calls `f` with each value that `value` needs in memory: itself, or what the views that come along load.
+  /// Calls `f` with each value that `value` needs in memory: itself, or the operands of views that are repeated in the
+  /// kernel.
   template <class F>
   void for_each_load(ValueId value, F&& f) const {
     const OpId producer = graph_.producer(value);
@@ -55,7 +56,7 @@ class KernelOutliner {
     for (ValueId v : op(producer).inputs) for_each_load(v, f);
   }
 
-  /// A unit is what stands in the new graph: a kernel, or an op outside of kernels.
+  /// A unit is an op of the new graph: a kernel, or an op outside of kernels.
   void number_units() {
     unit_of_.assign(graph_.op_capacity(), -1);
     for (const FusionGroup& g : fusion_.groups) {
@@ -85,7 +86,7 @@ class KernelOutliner {
     return before;
   }
 
-  /// By unit: those that it reads.
+  /// By unit: the units that it reads.
   std::vector<std::vector<int>> operand_units() const {
     std::vector<std::vector<int>> operands(unit_ops_.size());
     for (int unit = 0; unit < static_cast<int>(unit_ops_.size()); ++unit)
@@ -209,7 +210,7 @@ class KernelOutliner {
     body.operands.push_back(value);
   }
 
-  /// Makes the body's value for an operand of a member: parameters are there, what comes along is repeated.
+  /// Makes the body's value for an operand of a member: parameters exist already, views and literals are repeated.
   void bring(Body& body, ValueId value) {
     const OpId id = graph_.producer(value);
     if (body.values.contains(value)) return;

@@ -1,12 +1,12 @@
-// Decides, before any group is formed, which values of a graph must lie in memory whatever is fused: those that
-// something other than a kernel reads (a collective, a transfer, a branch or loop, the graph's outputs).
+// Decides, before any group is formed, which values of a graph must lie in memory whatever is fused. These are the
+// values that a collective, a transfer, a branch or loop, or the graph's outputs read.
 //
 //   y = Transpose(x); z = Add(y, b)     y is recomputed by the kernel of z while it loads x: no memory
 //   y = Transpose(x); AllReduce(y)      an all-reduce reads memory: y is stored, by a kernel that copies
 //   y = Reshape(x);   AllReduce(y)      the same memory as x under another shape: an alias, nobody copies
 //
-// Where x lies by the bounds of its run-time lengths (states, what is sent or exchanged by strides), and y lies
-// otherwise then, a kernel copies.
+// If x is stored by the bounds of its run-time lengths (states, and values that are sent or exchanged by strides) but y
+// is dense, a kernel copies.
 #pragma once
 #include <vector>
 
@@ -18,7 +18,7 @@ namespace weftc {
 struct FusionMemory {
   std::vector<bool> stored;  // a view or pattern whose result must lie in memory
   std::vector<bool> alias;   // a stored Reshape that is its operand's memory under another shape
-  std::vector<int> node_of;  // number of the op in the graph of kernels to be, in topological order; -1: it has none,
+  std::vector<int> node_of;  // number of the op in the graph of kernels, in topological order; -1: it has no number,
                              // because it is a source or each kernel that reads it computes it while loading
   int nodes = 0;             // how many numbers were given
 };

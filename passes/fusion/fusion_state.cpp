@@ -99,7 +99,7 @@ Fusion FusionState::finish() {
   const auto earlier = [&](OpId a, OpId b) { return is_earlier(a, b); };
   for (FusionGroup& g : fusion_.groups) {
     std::sort(g.members.begin(), g.members.end(), earlier);
-    // A pointwise kernel is named after what it computes in the end, a reduction's after its last reduction.
+    // A pointwise kernel is named after its last value, a reduction's after its last reduction.
     if (g.category == Category::Pointwise) g.root = g.members.back();
     if (g.category != Category::Reduction) continue;
     for (OpId id : g.members)

@@ -42,12 +42,12 @@ class FusionState {
   int group_of(OpId id) const { return fusion_.group_of[id.index]; }
   const FusionGroup& group(int g) const { return fusion_.groups[g]; }
 
-  /// True for ops that become part of one kernel or stand outside of kernels. False for inputs, constants, run-time
+  /// True for ops that become part of one kernel or stay outside of kernels. False for inputs, constants, run-time
   /// lengths, and patterns and views that each kernel computes for itself while loading.
   bool has_node(OpId id) const { return memory_.node_of[id.index] >= 0; }
   /// True if the op must become part of a kernel.
   bool computes(OpId id) const;
-  /// True if the op can stand in a pointwise kernel: one element of its result is computed at a time.
+  /// True if the op can be in a pointwise kernel: one element of its result is computed at a time.
   bool is_pointwise(OpId id) const;
   /// True for a view that must lie in memory because its reader is no kernel: a kernel copies it.
   bool is_copy(OpId id) const;
@@ -56,7 +56,7 @@ class FusionState {
   /// True if the op computes elements from operands that it must find in memory.
   bool is_loading(OpId id) const { return is_loading_kind(op(id).kind) || is_copy(id); }
 
-  /// False for a late op and one that is not: the kernel would keep in memory what is to be computed again.
+  /// False for a late op and one that is not: the kernel would keep recomputed values in memory.
   bool may_share_kernel(OpId a, OpId b) const { return module_.is_late(op(a)) == module_.is_late(op(b)); }
 
   /// The value in memory that `value` shows through views which its reader computes while loading.
@@ -77,7 +77,7 @@ class FusionState {
   void share_node(OpId view, OpId other) { memory_.node_of[view.index] = memory_.node_of[other.index]; }
   /// Empties a group whose members went into another one.
   void dissolve(int g) { fusion_.groups[g].members.clear(); }
-  /// Notes for `explain` that an op stays out of a kernel that it could have joined but for `why`.
+  /// Notes for `explain` that an op stays out of a kernel because of `why`.
   void miss(OpId id, int g, const std::string& why);
 
   /// The groups: members in graph order, groups in the order of their last members. The state is used up.
@@ -92,7 +92,7 @@ class FusionState {
   const Graph& graph_;
   const Target& target_;
   std::vector<OpId> order_;
-  std::vector<int> position_;  // by op index: where it stands in the order
+  std::vector<int> position_;  // by op index: its position in the order
   FusionMemory memory_;
   Fusion fusion_;
   Quotient quotient_;

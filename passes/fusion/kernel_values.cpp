@@ -1,5 +1,5 @@
-// Questions that lay-in-memory, fusion and planning must answer alike: who computes a view, and who can read a
-// constant where constants lie.
+// Questions that lay-in-memory, fusion and planning must answer alike: which op computes a view, and which ops can read
+// a constant where constants lie.
 #include "passes/fusion/kernel_values.h"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ namespace weftc {
 namespace {
 
 /// Inserts a copy of a value after it: a Reshape to the shape that it has already (is_copy), in the stage of the value,
-/// or of its reader where the value has none.
+/// else in that of its reader.
 ValueId add_copy(Graph& graph, ValueId v, OpId reader = {}) {
   const Op& like = graph.producer_op(v);
   NewOp made = copy_of(like);
@@ -70,7 +70,7 @@ void store_condition(Module& module, Graph& graph, OpId loop) {
   graph.set_input(loop, 1, add_copy(graph, start ? start : add_true(module, graph, like, loop), loop));
 }
 
-/// Copies the inputs that a Transfer moves: it moves what one micro-batch made, and an input holds all of them.
+/// Copies the inputs that a Transfer moves: a Transfer moves one micro-batch's value, but an input holds all of them.
 void copy_moved_inputs(Graph& graph) {
   for (OpId id : graph.order())
     if (graph.op(id).kind == OpKind::Transfer &&
@@ -81,12 +81,12 @@ void copy_moved_inputs(Graph& graph) {
 /// Copies the constants that are operands of a collective, conditions, or values that a loop starts from.
 void copy_stored_operands(Module& module, Graph& graph) {
   for (OpId id : graph.order()) {
-    const OpKind kind = graph.op(id).kind;  // what is added may move the op itself
+    const OpKind kind = graph.op(id).kind;  // an added op may move the op itself
     size_t first = 0, end = 0;
     if (category(graph.op(id)) == Category::Collective || kind == OpKind::If) end = 1;
     if (kind == OpKind::Loop) {
       store_condition(module, graph, id);
-      const ValueId trips = graph.op(id).inputs[0];  // no trips at all: not what a count of 0 means in the Plan
+      const ValueId trips = graph.op(id).inputs[0];  // no trips, in contrast to a count of 0 in the Plan
       if (is_kind(graph, trips, OpKind::Constant) && !is_true(module, graph, trips))
         graph.set_input(id, 0, add_copy(graph, trips, id));
       first = 2, end = 2 + static_cast<size_t>(graph.op(id).integer("carried"));
@@ -104,7 +104,7 @@ void copy_stored_operands(Module& module, Graph& graph) {
   }
 }
 
-/// True if a Transfer makes or reads the value, perhaps through Reshapes: what it moves is one micro-batch's.
+/// True if a Transfer makes or reads the value, perhaps through Reshapes: such a value belongs to one micro-batch.
 bool is_moved(const Graph& graph, ValueId v) {
   if (is_kind(graph, v, OpKind::Transfer)) return true;
   const auto& uses = graph.value(v).uses;
@@ -116,7 +116,7 @@ bool is_moved(const Graph& graph, ValueId v) {
 }
 
 /// Copies results of the graph that are constants. Results of a region must not share memory with its parameters, with
-/// what a Transfer moves or with each other either, except for values that a loop hands on unchanged.
+/// values that a Transfer moves, or with each other, except for values that a loop passes on unchanged.
 void copy_stored_results(const Module& module, Graph& graph, const Op* owner) {
   std::vector<ValueId> seen;
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
@@ -148,7 +148,7 @@ ValueId sink(const Graph& graph, ValueId v, Graph& region, OpId before, const st
   return region.result(region.add(std::move(made), before));
 }
 
-/// Constants that a Chunk reads whole stand in its body: there they are literals or weights like any other.
+/// Constants that a Chunk reads whole are placed in its body, where they are literals or weights like any other.
 void sink_constants(Graph& graph, OpId chunk) {
   Graph& region = graph.edit(chunk).regions[0];
   for (size_t i = graph.op(chunk).inputs.size(); i-- > 0;) {

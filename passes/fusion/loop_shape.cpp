@@ -1,4 +1,4 @@
-// Derives loop shapes from types and reduces them; see the header for what they are compared for.
+// Derives loop shapes from types and reduces them; the header says how they are compared.
 #include "passes/fusion/loop_shape.h"
 
 #include <algorithm>

@@ -67,7 +67,7 @@ class LoopJudge {
     return v == body_.inputs()[0];
   }
 
-  /// A value of which a step replaces its row, all rows in all.
+  /// A value each step of which replaces one row, together all rows.
   bool is_collected(size_t carried) const {
     const Op& op = body_.producer_op(next(carried));
     if (op.kind != OpKind::ScatterND || !(op.inputs[0] == parameter(carried)) || text_of(op, "reduction") != "none")
@@ -78,7 +78,7 @@ class LoopJudge {
   }
   ValueId row(size_t carried) const { return body_.producer_op(next(carried)).inputs[2]; }
 
-  /// The shape and layout of an element's space: those of what is carried, or of a row.
+  /// The shape and layout of an element's space: that of a carried value, or of a row.
   bool finds_shape() {
     if (carried_ == 0) return refuse("it carries nothing");
     size_t first = 0;

@@ -1,4 +1,4 @@
-// A graph of nodes that are merged step by step and must stay acyclic: what decides whether a kernel may be formed.
+// A graph of nodes that are merged step by step and must stay acyclic: it decides whether a kernel may be formed.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -6,12 +6,12 @@
 namespace weftc {
 
 /// Nodes 0 .. count-1, numbered in a topological order. Keeps an order of the groups (Pearce and Kelly's dynamic
-/// order), so that a merge looks only at what lies between the two groups.
+/// order), so that a merge visits only the groups between the two in that order.
 class Quotient {
  public:
   explicit Quotient(int count);
 
-  /// Before any merge; `from` stands before `to`.
+  /// Call before any merge; `from` precedes `to`.
   void add_edge(int from, int to);
   /// Joins the groups of two nodes unless that made a cycle through other groups. Equal groups are joined already.
   bool merge(int a, int b);

@@ -46,7 +46,7 @@ class BodyCopy {
     for (ValueId v : graph_.op(id).inputs) load(v);
   }
 
-  /// Copies what comes along for a value, operands first.
+  /// Copies the views and literals that a value needs, operands first.
   void bring(ValueId value) {
     const OpId id = graph_.producer(value);
     if (values_.contains(value) || members_.contains(id)) return;

@@ -5,7 +5,7 @@
 //                                               %y = MatMul(%h, %v) : f32[2, 16] [tp: P(sum)]
 //                                               %y.sum = AllReduce(%y) {axes = [0]} : f32[2, 16]
 //
-// Deterministic and without search: layouts that the schedule does not ask for follow from those of the operands.
+// Deterministic and without search: layouts that the schedule does not ask for follow from the operands' layouts.
 #include <algorithm>
 #include <set>
 
@@ -97,10 +97,10 @@ class GraphLayout {
   Diags& diags_;
   Resharder resharder_;
   std::map<ValueId, ValueId> latest_;
-  std::set<ValueId> derivatives_;  // and what backward ops make of them
+  std::set<ValueId> derivatives_;  // and those of backward ops that read them
 };
 
-/// True if what `wanted` has on an axis goes with a layout: where another axis slices the same dimension, it does so in
+/// True if `wanted` is compatible with a layout on an axis: where another axis slices the same dimension, it does so in
 /// both.
 static bool fits_beside(const Layout& wanted, int axis, const Layout& layout) {
   for (int other = 0; other < std::max(layout.size(), wanted.size()); ++other) {
@@ -153,9 +153,9 @@ Layout GraphLayout::like_primal(ValueId value, const Layout& layout) const {
   return target;
 }
 
-// Settles what readers get of a result: a partial sum is reduced here, at its producer, and a request is met
-// here, so that the reduction and the request are one collective (a reduce-scatter instead of an all-reduce and
-// a slice). A request for a node also holds for a partial sum inside of what the node was decomposed to.
+// Settles the layout in which readers get a result. A partial sum is reduced here, at its producer, and a request is
+// met here. So reduction and request are one collective (a reduce-scatter instead of an all-reduce and a slice). A
+// request for a node also holds for a partial sum inside the ops that the node was decomposed to.
 void GraphLayout::finish_result(ValueId value, Layout layout) {
   set_layout(value, layout);
   const Op& op = graph_.producer_op(value);
@@ -177,8 +177,7 @@ void GraphLayout::finish_result(ValueId value, Layout layout) {
   if (!(target == layout)) latest_[value] = resharder_.reshard(value, target);
 }
 
-// True unless the value varies (L10): no reshard makes one tensor of what each rank has by itself; how it would
-// is the model's to say.
+// True unless the value varies (L10): no reshard can join the ranks' separate values to one tensor; only the model can.
 bool GraphLayout::may_be_laid_out(const Layout& layout, const LayoutRequest& request, const Op& op) {
   if (!layout.has(Kind::V)) return true;
   diags_.error("shard-of-varying", request.axes->front().loc,
@@ -242,13 +241,13 @@ std::optional<Layout> GraphLayout::wanted_product(const Op& op, const Layout& la
   if (const auto product = products_.find(op.outputs[0]); product != products_.end()) {
     TensorType type = graph_.type(op.outputs[0]);
     type.layout = layout;
-    Diags unsaid;  // what is wrong with a request is reported where the result meets it
+    Diags unsaid;  // an invalid request is reported where the result meets it
     return requested_layout(product->second, type, mesh(op), unsaid);
   }
   return category(op) == Category::Contraction ? std::optional(like_primal(op.outputs[0], layout)) : std::nullopt;
 }
 
-/// An op with a factor rule, or a view: the rules settle its axes, operands are resharded to what they say.
+/// An op with a factor rule, or a view: the rules settle its axes, and operands are resharded accordingly.
 void GraphLayout::lay_settled(OpId id) {
   std::vector<Layout> arriving;
   std::vector<ValueId> operands;

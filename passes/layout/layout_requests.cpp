@@ -14,7 +14,7 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// Notes what is asked for of a value, and of the nodes that the value comes from. False if something else is already.
+/// Notes the requests for a value, and for the nodes that the value comes from. False if something else is already.
 bool bind_result(const Graph& graph, ValueId value, const LayoutRequest& request, LayoutRequests& requests) {
   for (OriginId origin : graph.producer_op(value).origins)
     requests.nodes.emplace(origin, std::make_pair(graph.type(value).dims(), request));
@@ -101,8 +101,8 @@ bool read_request(const LayoutRequest& request, const TensorType& arriving, cons
   return true;
 }
 
-/// Cuts the blocks of a dimension once more; `inside` holds each dimension's current block. Unequal slices are
-/// legal only for the sole slice of a dimension (L8), and those of a run-time length are unequal.
+/// Cuts the blocks of a dimension once more; `inside` holds each dimension's current block. Unequal slices are legal
+/// only for the sole slice of a dimension (L8), and slices of a run-time length are unequal.
 bool slice_one(const LayoutRequest& request, const TensorType& type, const Mesh& mesh, const AxisSlice& w,
                std::map<int, int64_t>& inside, Layout& layout, Diags& diags) {
   const int64_t extent = type.shape[w.dim].bound;
@@ -164,7 +164,7 @@ std::vector<ValueId> selected(const Graph& graph, const SelectableNames& names, 
   return values;
 }
 
-/// Binds the entries in one graph and its regions; those that match are marked in `matched`.
+/// Binds the entries in one graph and its regions; marks matching entries in `matched`.
 class Binder {
  public:
   Binder(const Module& module, const Schedule& schedule, std::vector<bool>& matched, Diags& diags)

@@ -1,5 +1,5 @@
-// Settles one op, axis by axis. On an axis the largest sliced operand decides which loop the axis serves (L4);
-// others that have the loop are sliced alike, and what cannot agree is gathered. Two examples on one axis:
+// Settles one op, axis by axis. On an axis the largest sliced operand decides which loop the axis serves (L4). Others
+// that have the loop are sliced alike; operands that cannot agree are gathered. Two examples on one axis:
 //
 //   MatMul(x [R], w [S(1)])   n passes   ->  x R, y S(1)
 //   MatMul(x [S(1)], w [R])   k reduces  ->  w is sliced to S(0), y is P(sum)
@@ -15,7 +15,7 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// True if one more slice of a dim is legal beside those that earlier axes have settled.
+/// True if one more slice of a dim is legal together with those of earlier axes.
 bool nests(const TensorType& type, const Layout& settled, int dim, const Mesh& mesh, int axis, int64_t block) {
   std::vector<Digit> digits;
   for (int a = 0; a < axis; ++a)
@@ -126,7 +126,7 @@ void LayoutSolver::give_up(int axis, int operand, const char* why) {
       format("operand {} of '{}' is gathered over '{}': {}", operand, op_.op().name, mesh_[axis].name, why));
 }
 
-// L4: the largest sliced operand decides which loop the axis serves; what does not agree is resharded.
+// L4: the largest sliced operand decides which loop the axis serves; operands that do not agree are resharded.
 void LayoutSolver::settle_slices(int axis) {
   std::vector<int> sliced;
   for (size_t i = 0; i < arriving_.size(); ++i)

@@ -11,7 +11,7 @@ namespace weftc {
 
 /// The layouts that an op needs of its operands, given how they arrive, and those of its results.
 struct OpLayouts {
-  std::vector<Layout> operands;  // equal to what arrived, or what the operand must be resharded to
+  std::vector<Layout> operands;  // the arriving layout, or the one that the operand must be resharded to
   std::vector<Layout> results;
   std::vector<std::string> remarks;  // each choice that was made between operands, for `explain`
   std::string refusal;               // "": legal. Else the rule broken (V with S or P)

@@ -22,7 +22,7 @@ OpKind kind_of(const AxisState& from, const AxisState& to) {
   return to.is(Kind::R) ? OpKind::AllReduce : OpKind::ReduceScatter;
 }
 
-/// Slices first and gathers last: what is sent in between is as small as can be.
+/// Slices first and gathers last, so that as little as possible is sent in between.
 int priority(OpKind kind) {
   switch (kind) {
     case OpKind::ShardSlice:

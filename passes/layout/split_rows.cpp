@@ -72,7 +72,7 @@ class RowSplitter {
     if (graph_.value(graph_.result(reshape)).uses.empty()) graph_.erase(reshape);
   }
 
-  /// Whether the reader does to each row what it would do to it in the dimensions before.
+  /// Whether the reader computes each row as it would in the dimensions before.
   bool reads_rows(const Use& use, OpId reshape) const {
     const Op& reader = graph_.op(use.op);
     if (reader.kind == OpKind::Reshape) return true;

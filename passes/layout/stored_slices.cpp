@@ -1,4 +1,4 @@
-// Replaces a local slice of what is known when packed by a source in that layout:
+// Replaces a local slice of a value that is known when packed by a source in that layout:
 //
 //   %s = ShardSlice(%w), %w a constant    ->    %s = Constant() {%w} : [tp: S(1,32)]     stored sliced in the
 //   executable
@@ -16,7 +16,7 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// Builds what is computed from sources alone again, in a sliced layout.
+/// Computes a value that depends on sources alone again, in a sliced layout.
 class SourceSlicer {
  public:
   SourceSlicer(Module& module, Graph& graph) : module_(module), graph_(graph) {}

@@ -18,7 +18,7 @@ struct PartialChoice {
   double cost;
   uint32_t from;     // the partial choice
   uint32_t tie;      // random: which of equal ones is better
-  uint64_t context;  // a hash of what tables that are left depend on
+  uint64_t context;  // a hash of the choices on which remaining tables depend
   uint16_t pick;
 };
 

@@ -4,9 +4,9 @@
 
 namespace weftc {
 
-/// Node after node, those with the fewest choices left first, each the choice that takes the least memory; what goes
-/// with none of the choices that are left is removed after each (maintaining arc consistency, Sabin and Freuder, 1994).
-/// There may be forbidden pairs among the result.
+/// Visits node after node, those with the fewest choices left first, and takes the choice of least memory. After each,
+/// it removes choices that are compatible with no remaining choice of a neighbour (maintaining arc consistency, Sabin
+/// and Freuder, 1994). There may be forbidden pairs among the result.
 std::vector<int> first_choices(const SearchGraph& graph, std::mt19937_64& random, double noise);
 
 /// Regions change until the limit of memory holds, or a number of them did not help.

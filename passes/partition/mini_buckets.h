@@ -12,7 +12,7 @@ namespace weftc {
 /// Which node is eliminated when.
 struct EliminationOrder {
   std::vector<int> nodes;
-  double largest = 1;  // entries of the largest table, if none is divided
+  double largest = 1;  // entries of the largest table, if no table is divided
   double all = 0;      // entries that are looked at to make all tables
 };
 

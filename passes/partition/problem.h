@@ -14,7 +14,7 @@ struct PartitionProblem {
   struct Node {
     int64_t first = 0, last = 0;  // it takes memory at the times first, ..., last - 1
     std::vector<int64_t> costs;   // by choice, at least one
-    std::vector<int64_t> usage;   // by choice, from 0 on; empty: none
+    std::vector<int64_t> usage;   // by choice, from 0 on; empty: no memory
   };
   struct Edge {
     int a = 0, b = 0;            // two nodes

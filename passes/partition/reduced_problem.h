@@ -16,7 +16,7 @@ class ReducedProblem {
     std::vector<int64_t> costs;
     std::vector<UsageLease> leases;
     std::vector<int> edges;
-    std::vector<int> choices;  // what each choice is in the original
+    std::vector<int> choices;  // the number of each choice in the original
   };
   struct Edge {
     bool is_alive = true;

@@ -8,7 +8,7 @@ namespace weftc {
 
 namespace {
 
-// A contraction copies tables; it may make those of a node at most twice as large, or so much larger.
+// A contraction copies tables; it may make those of a node at most twice as large, or larger by this many entries.
 constexpr double kMostGrowth = 20000;
 // Comparing all pairs of choices of a node with many edges would take longer than a search gains by it.
 constexpr double kMostComparisons = 3e8;
@@ -41,7 +41,7 @@ class Reduction {
  private:
   bool is_todo(size_t node) const { return p_.nodes[node].is_alive && todo_[node]; }
 
-  /// Arc consistency of the edges of changed nodes, and of those that change thereby.
+  /// Restores arc consistency of the edges of changed nodes, and of nodes that change thereby.
   bool make_consistent() {
     std::vector<int> queue;
     std::vector<char> is_queued(p_.edges.size(), 0);
@@ -65,7 +65,7 @@ class Reduction {
     return found;
   }
 
-  /// Removes choices of both ends that go with none of the other end; the ends that lost some.
+  /// Removes choices of both ends that are compatible with no choice of the other end; returns the ends that lost some.
   std::vector<int> drop_unsupported(int edge) {
     const ReducedProblem::Edge& e = p_.edges[edge];
     const int a = e.a, b = e.b, rows = p_.choice_count(a), columns = p_.choice_count(b);
@@ -139,7 +139,7 @@ class Reduction {
   bool contract_along(int edge) {
     const auto weight = [&](int node) { return p_.nodes[node].edges.size() + p_.nodes[node].leases.size(); };
     int into = p_.edges[edge].a, gone = p_.edges[edge].b;
-    if (weight(into) < weight(gone)) std::swap(into, gone);  // what has less to move moves, where both can
+    if (weight(into) < weight(gone)) std::swap(into, gone);  // if both can move, the one with less to move does
     for (int turn = 0; turn < 2; ++turn, std::swap(into, gone)) {
       if (is_growing(into, gone)) continue;
       const std::optional<std::vector<int>> choice_of = decided(edge, into, gone);
@@ -191,7 +191,7 @@ class Reduction {
     return more <= 0;
   }
 
-  /// Removes choices that take more than there is room for at some time.
+  /// Removes choices that take more memory than is left at some time.
   bool drop_large() {
     bool found = false;
     for (size_t i = 0; i < p_.nodes.size() && !p_.is_infeasible; ++i) {

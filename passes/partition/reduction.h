@@ -10,7 +10,7 @@
 
 namespace weftc {
 
-/// Applies the rules until none of them finds anything.
+/// Applies the rules until no rule finds anything.
 void reduce(ReducedProblem& problem);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Regions: costs, choices and times of some nodes beside the others.
+// Regions: costs, choices and times of some nodes while the others keep their choices.
 #include "passes/partition/region.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ void Region::find_choices(const Assignment& assignment, const std::vector<int>& 
     }
 }
 
-/// Removes choices that go with none of a neighbour.
+/// Removes choices that are compatible with no choice of a neighbour.
 void Region::make_consistent() {
   std::vector<std::vector<char>> kept(nodes.size());
   std::vector<int> queue;

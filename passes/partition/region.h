@@ -6,12 +6,12 @@
 
 namespace weftc {
 
-/// A choice of each node, and what they leave of the memory.
+/// A choice of each node, and the memory that they leave.
 struct Assignment {
   Assignment(const SearchGraph& graph, std::vector<int> choices);
   /// Changes the choices of some nodes.
   void change(const SearchGraph& graph, const std::vector<int>& nodes, const std::vector<int>& to);
-  int64_t excess() const;  // the sum over all times of what is used above the limit
+  int64_t excess() const;  // the sum over all times of the usage above the limit
 
   std::vector<int> choices;
   std::vector<int64_t> slack;  // by time; below 0 where the limit is exceeded

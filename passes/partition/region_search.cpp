@@ -98,7 +98,7 @@ class RegionSearch {
     return true;
   }
 
-  /// A step towards prices with which the best choices use the room that there is. False where it is used by now.
+  /// A step towards prices with which the best choices use just the available memory. False where it is used by now.
   bool move_prices(double bound, const std::vector<uint16_t>& picks) {
     region_.usage_of({picks.begin(), picks.end()}, usage_);
     double squares = 0;

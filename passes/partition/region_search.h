@@ -16,7 +16,7 @@ struct RegionEffort {
 };
 
 struct RegionResult {
-  std::vector<int> choices;  // of the graph, by node of the region; empty: none that is wanted
+  std::vector<int> choices;  // of the graph, by node of the region; empty: no choices are better
   bool is_better = false;    // than the present ones, not as good
   bool is_complete = false;  // nothing better than the best known exists
   double lower_bound;        // on the cost of the region's nodes and edges and of those that leave it

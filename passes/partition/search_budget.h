@@ -12,7 +12,7 @@ class SearchBudget {
       : most_work_(most_work), is_stopped_(std::move(is_stopped)) {}
 
   void spend(double work) { spent_ += work; }
-  /// So much more than before.
+  /// Allows this much more work.
   void extend(double work) { most_work_ += work; }
   double spent() const { return spent_; }
   bool is_over() const { return spent_ >= most_work_ || is_stopped_(); }

@@ -13,12 +13,12 @@ namespace weftc {
 
 namespace {
 
-// Up to so many nodes a graph is searched as one region too.
+// A graph of at most this many nodes is searched as one region too.
 constexpr int kMostNodesAtOnce = 1000;
-// Up to so many entries of a table a graph is searched as one region first, and nothing is divided.
+// A graph whose tables have at most this many entries is searched as one region first, and nothing is divided.
 constexpr double kMostEntriesAtOnce = 4e6, kMostWorkAtOnce = 1e9;
 constexpr int kRoundsAtOnce = 12;
-// Up to so many nodes each choice that could be the best is listed, memory and all.
+// For at most this many nodes, each choice that could be the best is listed, with its memory.
 constexpr int kMostNodesListed = 60;
 
 struct Finding {
@@ -74,7 +74,7 @@ class Board {
   std::atomic<bool> is_done_ = false;
 };
 
-/// One size of regions, and what it has brought.
+/// One size of regions, and its gain so far.
 struct RegionKind {
   int nodes;
   RegionEffort effort;
@@ -125,7 +125,7 @@ class Searcher {
     if (is_solution()) board_.report(state_, {});
   }
 
-  /// Where tables stay small: that is exact, but for memory, and tables say which choices are the best.
+  /// If tables stay small, the search is exact except for memory, and tables give the best choices.
   void eliminate_all() {
     const std::vector<int> all = neighbourhood(graph_, state_, graph_.size());
     const Region whole(graph_, state_.assignment, all, state_.place);
@@ -189,7 +189,7 @@ class Searcher {
     if (found.is_complete) board_.report_complete();
   }
 
-  /// Applies what others have found, where it helps.
+  /// Applies findings of others where they help.
   void learn() {
     for (const Finding& change : board_.changes_since(seen_)) {
       if (change.nodes.empty()) continue;
@@ -221,7 +221,7 @@ SearchResult search_graph(const SearchGraph& graph, const SearchEffort& effort, 
   try {
     for (int t = 1; t < effort.threads; ++t) others.emplace_back(run, t);
   } catch (const std::system_error&) {
-    // The system has no more threads: those that have begun find what there is, only later.
+    // The system has no more threads: the running ones find the same results, only later.
   }
   run(0);
   for (std::thread& other : others) other.join();

@@ -8,7 +8,7 @@
 namespace weftc {
 
 struct SearchResult {
-  std::vector<int> choices;  // of the graph; empty: none found
+  std::vector<int> choices;  // of the graph; empty: no choices were found
   double cost = std::numeric_limits<double>::infinity();
   double lower_bound = -std::numeric_limits<double>::infinity();
   bool is_complete = false;  // the cost is the least, or there are no choices

@@ -9,7 +9,7 @@
 namespace weftc {
 
 struct PartitionSolution {
-  std::vector<int> choices;  // by node; empty where none was found that keeps the limit
+  std::vector<int> choices;  // by node; empty if no choices were found that keep the limit
   int64_t cost = 0;
   int64_t lower_bound = 0;     // no choices that keep the limit cost less
   std::vector<int> left;       // by node: the choices that reduction leaves; 1 of one that another node decides
@@ -18,7 +18,7 @@ struct PartitionSolution {
 };
 
 struct PartitionEffort {
-  double seconds = std::numeric_limits<double>::infinity();  // about so long at most
+  double seconds = std::numeric_limits<double>::infinity();  // at most about this long
   SearchEffort search;
 };
 

@@ -19,7 +19,7 @@ class Distances {
   int64_t least(size_t a, size_t b) const { return at_[a * count_ + b]; }
   int64_t most(size_t a, size_t b) const { return -at_[b * count_ + a]; }
 
-  /// start[b] - start[a] >= distance; false where that contradicts what is known, and the object is of no use then.
+  /// Requires start[b] - start[a] >= distance; false on a contradiction, after which the object must not be used.
   bool add(size_t a, size_t b, int64_t distance) {
     if (distance <= least(a, b)) return true;
     if (distance > most(a, b)) return false;

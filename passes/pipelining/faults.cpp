@@ -25,7 +25,7 @@ int block_in_circle(const PipelineProblem& problem) {
   return block;
 }
 
-/// Faults of what a device's blocks take and give back.
+/// Faults of the memory that a device's blocks take and give back.
 void check_returns(const PipelineProblem& problem, std::vector<PipelineFault>& faults) {
   const std::vector<std::vector<bool>> before = precedence_of(problem);
   for (int device = 0; device < static_cast<int>(problem.limits.size()); ++device) {
@@ -37,8 +37,8 @@ void check_returns(const PipelineProblem& problem, std::vector<PipelineFault>& f
   }
 }
 
-/// The first device whose limit is below what any order needs, with the least that it needs; where each device alone
-/// has an order, but not all of them together, a fault without a device.
+/// The first device whose limit is below the least memory of any order, with that amount. If each device alone has an
+/// order, but not all of them together, a fault without a device.
 std::optional<PipelineFault> memory_fault(const PipelineProblem& problem) {
   const OrderResult all = order_within(problem);
   if (all.is_found) return {};

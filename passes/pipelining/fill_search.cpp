@@ -24,7 +24,7 @@ struct Partial {
   std::vector<int> counts;    // started micro-batches, by block
   std::vector<int64_t> free;  // by device
   std::vector<int64_t> held;  // memory, by device
-  std::vector<int64_t> ends;  // by block, then by micro-batch: of those that are started
+  std::vector<int64_t> ends;  // by block, then by micro-batch: of the started ones
   int64_t now = 0;            // nothing starts before
 };
 
@@ -78,7 +78,8 @@ class FillSearch {
   const std::vector<int> order_;
   const std::vector<std::vector<int>> on_device_;
   const int micro_batches_;
-  std::vector<int64_t> tails_;                    // what follows a block of the same micro-batch, at least
+  std::vector<int64_t> tails_;                    // by block: the least time of the blocks of the same micro-batch that
+                                                  // follow it
   std::vector<int64_t> heads_;                    // of bound(): the earliest start of each block's next micro-batch
   std::vector<std::pair<int64_t, int>> by_head_;  // of bound()
   std::vector<std::vector<Started>> history_;     // by level
@@ -259,11 +260,12 @@ FillResult FillSearch::run(int64_t below, FillPreference preference, size_t widt
   return result;
 }
 
-/// Without blocks that use every device: what they were between waits for each other directly.
+/// The problem without blocks that use every device: blocks before and after such a block wait for each other directly.
 PipelineProblem without_whole_blocks(const PipelineProblem& problem, const std::vector<bool>& is_whole) {
   PipelineProblem rest;
   rest.limits = problem.limits;
-  std::vector<std::vector<int>> ends(problem.blocks.size());  // a block, or those of the rest that it stands for
+  std::vector<std::vector<int>> ends(problem.blocks.size());  // by block: itself, or the remaining blocks that it
+                                                              // stands for
   for (const int at : topological_order(problem)) {
     const auto i = static_cast<size_t>(at);
     std::vector<int> after;

@@ -7,10 +7,11 @@ namespace weftc {
 
 namespace {
 
-// Sums of more blocks, and more intervals, cost more than they exclude; then every gap with room for both is allowed.
+// Sums of more blocks, and more intervals, cost more than they exclude; beyond this, every gap with room for both is
+// allowed.
 constexpr size_t kMostBlocksBeside = 24, kMostGaps = 1024;
 
-/// Sorts, and joins those that touch.
+/// Sorts, and joins gaps that touch.
 void merge(std::vector<Gap>& gaps) {
   std::sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) { return a.least < b.least; });
   size_t kept = 0;

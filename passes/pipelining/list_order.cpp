@@ -13,7 +13,7 @@ namespace weftc {
 namespace {
 
 /// By stage: the blocks that have all begun when a micro-batch is given back. A stage without a backward pass has those
-/// of its readers, since a list that ran far ahead with it would hold what it makes until they read it.
+/// of its readers: if it ran far ahead, the list would hold its results until they read them.
 std::vector<std::set<int>> releases_of(const StagedPipeline& pipeline, bool with_weight) {
   const std::vector<StageBlocks> stages = blocks_by_stage(pipeline);
   const std::vector<std::vector<int>> readers = readers_of_stages(pipeline);
@@ -100,7 +100,7 @@ ListScheduler::ListScheduler(const StagedPipeline& pipeline, const ListRules& ru
   for (int i = 0; i < static_cast<int>(pipeline.stage.size()); ++i) urgency_.push_back(urgency_of(i));
 }
 
-/// Blocks of many devices go before those of one, or the devices would hardly ever be free together.
+/// Blocks of many devices go before blocks of one, or the devices would hardly ever be free together.
 int ListScheduler::urgency_of(int i) const {
   if (is_wide(pipeline_.problem, i)) return 0;
   switch (pipeline_.kind[as_index(i)]) {

@@ -15,8 +15,8 @@ struct ListRules {
 /// once. This is how many micro-batches 1F1B has in flight: as many as keep the stage busy until the first comes back.
 std::vector<int> depths_of(const StagedPipeline& pipeline);
 
-/// 1F1B: `depths` micro-batches in flight. Stages without a backward pass are bounded by those that read them; without
-/// any backward pass this is the wavefront.
+/// 1F1B: `depths` micro-batches in flight. Stages without a backward pass are bounded by their readers; without any
+/// backward pass this is the wavefront.
 ListRules one_f_one_b(const std::vector<int>& depths);
 
 /// ZB-H1 (Qi et al., ICLR 2024): as 1F1B, but Weight blocks wait for idle time, for as long as no device keeps more

@@ -8,19 +8,18 @@ namespace weftc {
 
 namespace {
 
-// Work of one search, in steps of some nanoseconds, unless one partial schedule a level takes more; what that may take
-// before nothing is searched; and the most partial schedules of a level.
+// Work of one search, in steps of some nanoseconds, unless one partial schedule a level takes more; the work after
+// which no search is made; and the most partial schedules of a level.
 constexpr size_t kFillWork = 30'000'000, kMostFillWork = 1'000'000'000, kMostWidth = 400;
 
-/// A step is a block of one partial schedule's bound: those that are ready, of which there are about as many as
-/// devices.
+/// A step is a block of one partial schedule's bound: the ready blocks, of which there are about as many as devices.
 size_t width_for(const PipelineProblem& problem, int micro_batches) {
   const size_t blocks = problem.blocks.size(), levels = blocks * static_cast<size_t>(micro_batches);
   const size_t work = levels * (levels / 8 + 4 * blocks * std::min(blocks, problem.limits.size()));
   return work > kMostFillWork ? 0 : std::clamp<size_t>(kFillWork / work, 1, kMostWidth);
 }
 
-/// Time runs backwards: what gives memory back takes it, and the last block is the first.
+/// Time runs backwards: a block that gives memory back takes it, and the last block is the first.
 PipelineProblem reversed(const PipelineProblem& problem) {
   PipelineProblem back = problem;
   for (PipelineBlock& block : back.blocks) block.after.clear(), block.memory = -block.memory;

@@ -20,7 +20,7 @@ std::optional<std::pair<int, int>> mutual_stages(StagedPipeline pipeline) {
   return {};
 }
 
-/// By block: where it is among those that do not wait for each other.
+/// By block: its position among blocks that do not wait for each other.
 std::vector<size_t> positions_in_order(PipelineProblem problem) {
   cut_circles(problem);
   const std::vector<int> order = topological_order(problem);

@@ -9,8 +9,8 @@ namespace weftc {
 
 struct JoinedStages {
   StagedPipeline pipeline;               // whose stages do not read each other
-  std::vector<std::vector<int>> blocks;  // by block of it: those that it stands for, in their order
-  std::vector<int> first_stages;         // by stage of it: the first that it stands for
+  std::vector<std::vector<int>> blocks;  // by joined block: its original blocks, in their order
+  std::vector<int> first_stages;         // by joined stage: the first of its original stages
 };
 
 /// The same pipeline such that no stages read each other. Reads within one stage constrain no order.

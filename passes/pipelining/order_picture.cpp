@@ -239,7 +239,7 @@ void mark_ends(OrderPicture& picture) {
       if (picture.blocks[as_index(box.block)].pass == PicturePass::Once) continue;
       first = std::min(first, box.begin), last = std::max(last, box.end);
     }
-    if (first > last) continue;  // it runs none
+    if (first > last) continue;  // the rank runs no block
     picture.warm_up_end = std::max(picture.warm_up_end, first);
     picture.drain_begin = std::min(picture.drain_begin, last);
   }

@@ -63,7 +63,7 @@ struct OrderPicture {
   /// ends to, else when the first rank has done all it has.
   int64_t warm_up_end = 0, drain_begin = 0;
 
-  /// The part of the length in which a rank runs no block of a micro-batch; the mean of those that run any.
+  /// The part of the length in which a rank runs no block of a micro-batch, averaged over ranks that run any.
   double bubble() const;
   double bubble_of(const PictureLane& lane) const;
   /// The stages that a rank runs, by their first boxes.

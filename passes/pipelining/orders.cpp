@@ -12,7 +12,7 @@ namespace weftc {
 namespace {
 
 /// All forward passes of a stage, then of the next; all backward passes of the last stage, then of the one before. A
-/// stage's Weight blocks wait until the stages before it have what they wait for.
+/// stage's Weight blocks wait until the stages before it have the values that they wait for.
 std::vector<PipelineTurn> stage_by_stage(const StagedPipeline& pipeline, int micro_batches) {
   const std::vector<StageBlocks> stages = blocks_by_stage(pipeline);
   std::vector<PipelineTurn> turns;

@@ -93,7 +93,7 @@ class PeriodSearch {
   std::vector<DevicePair> pairs_;
   std::vector<DeviceMemory> memory_;
   std::vector<int64_t> starts_;
-  uint64_t left_ = 0;  // steps until the search begins anew
+  uint64_t left_ = 0;  // steps until the search restarts
 };
 
 /// A part of the problem that no dependency joins to the rest can be moved by whole periods without changing anything:
@@ -218,7 +218,7 @@ bool PeriodSearch::propagate(Distances& known) {
   return true;
 }
 
-/// The pair to decide next: few choices, many devices, and what has led to contradictions before (as in Boussemart et
+/// The pair to decide next: few choices, many devices, and pairs that led to contradictions before (as in Boussemart et
 /// al., "Boosting systematic search by weighting constraints", ECAI 2004).
 DevicePair* PeriodSearch::choose(const Distances& known) {
   DevicePair* best = nullptr;

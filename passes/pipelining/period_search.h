@@ -6,8 +6,8 @@
 
 namespace weftc {
 
-/// A bound of work: what is left of it decides when a search gives up. It counts steps, not seconds, so that results
-/// are the same on every machine.
+/// A bound of work: a search gives up when nothing of it is left. It counts steps, not seconds, so that results are the
+/// same on every machine.
 struct PipelineBudget {
   uint64_t steps;
 };

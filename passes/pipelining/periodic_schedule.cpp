@@ -13,7 +13,7 @@ namespace weftc {
 
 namespace {
 
-/// One decision gets so much of what is left, so that many can fail to end.
+/// One decision gets this part of the remaining steps (1 / kShare), so that many decisions can fail to end.
 constexpr uint64_t kShare = 3;
 
 /// The same block starts in the order of its micro-batches: copies that are exchanged give nothing new.
@@ -81,7 +81,7 @@ class ScheduleSearch {
   std::vector<int64_t> starts_;
 };
 
-/// Takes over what is found.
+/// Takes over a schedule that was found.
 PeriodAnswer ScheduleSearch::decide(const PipelineProblem& problem, int64_t period) {
   PipelineBudget share = {budget_.steps / kShare};
   const uint64_t before = share.steps;
@@ -104,7 +104,7 @@ void ScheduleSearch::begin(const PeriodicSchedule* single) {
   least_period_ = *std::max_element(loads.begin(), loads.end());
 }
 
-/// Steps away from the bound, twice as far each time, then halves what lies between.
+/// Steps away from the bound, twice as far each time, then bisects the last step.
 void ScheduleSearch::find_period() {
   int64_t next = least_period_, wanted = next;  // nothing from `wanted` on has been tried in vain
   for (int64_t stride = 1; wanted < period_; stride *= 2) {

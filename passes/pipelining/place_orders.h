@@ -1,4 +1,4 @@
-// Orders that are known in closed form: what each place runs, turn by turn.
+// Orders that are known in closed form: the turns of each place, one by one.
 #pragma once
 #include "passes/pipelining/placements.h"
 

@@ -68,7 +68,8 @@ class LinePlacer {
     }
     received_.assign(as_size(cells_), std::vector<int64_t>(as_size(cells_) + 1, 0));
     for (int begin = 0; begin < cells_; ++begin) {
-      std::vector<int64_t> counted(line_.values.size(), 0);  // bytes of what the stretch reads and does not make
+      std::vector<int64_t> counted(line_.values.size(), 0);  // bytes of the values that the stretch reads but does not
+                                                             // make
       for (int end = begin + 1; end <= cells_; ++end) {
         int64_t& all = received_[as_size(begin)][as_size(end)];
         all = received_[as_size(begin)][as_size(end) - 1];
@@ -135,7 +136,7 @@ class LinePlacer {
     return static_cast<size_t>(found - line_.choices.begin());
   }
 
-  /// Stages of branches run at the same time: a stage begins when those that it reads have ended.
+  /// Stages of branches run at the same time: a stage begins when the stages that it reads have ended.
   PlacedStages measured(std::vector<PlacedStage> stages) const {
     PlacedStages made{std::move(stages)};
     std::vector<double> ends;

@@ -11,7 +11,7 @@ namespace weftc {
 struct PlaceChoice {
   int ranks = 1;
   std::vector<double> seconds;  // by cell: of a whole batch
-  std::vector<int64_t> bytes;   // by cell: what a rank keeps from batch to batch
+  std::vector<int64_t> bytes;   // by cell: the bytes that a rank keeps from batch to batch
 };
 
 /// A value that one cell makes and others read.
@@ -50,8 +50,8 @@ struct PlacedStages {
 };
 
 /// Cuts of different periods, the longest first: of those whose period is no longer the one whose stages and messages
-/// together take least. For a line without branches the best one for any number of micro-batches is among them, but for
-/// a part of 200 of the time. Every rank has a stage. None where memory suffices for none, or there are no choices.
+/// together take least. For a line without branches, the best cut for any number of micro-batches is among them, up to
+/// 1 / 200 of the time. Every rank has a stage. Empty where no cut fits the memory, or there are no choices.
 std::vector<PlacedStages> place_stages(const PlacedLine& line);
 
 /// The same with as many ranks for every stage.

@@ -20,7 +20,7 @@ std::vector<std::vector<bool>> reads_of_stages(const StagedPipeline& pipeline) {
   return reads;
 }
 
-/// Checks placements; each question returns what is wrong, "" if nothing is.
+/// Checks placements; each function returns the reason why one is wrong, or "".
 class PlacementChecks {
  public:
   PlacementChecks(const StagedPipeline& pipeline, const StageName& name)

@@ -44,7 +44,7 @@ std::vector<std::vector<int>> blocks_by_device(const PipelineProblem& problem);
 /// The time that a micro-batch takes on each device.
 std::vector<int64_t> device_loads(const PipelineProblem& problem);
 
-/// So much that `from` takes on a device is what `to` gives back there.
+/// An amount that `from` takes on a device and `to` gives back there.
 struct MemoryLease {
   int from, to;
   int64_t amount;

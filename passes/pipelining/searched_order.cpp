@@ -1,4 +1,4 @@
-// Named orders are candidates too: what a user asks to be searched is never worse than what he could have named.
+// Named orders are candidates too: a searched order is never worse than one that the user could have named.
 #include "passes/pipelining/searched_order.h"
 
 #include <algorithm>

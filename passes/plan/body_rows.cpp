@@ -1,4 +1,4 @@
-// Takes what is known of operands forward and of results backward through the ops of a body, until nothing changes.
+// Propagates known rows of operands forward and of results backward through the ops of a body, until nothing changes.
 #include "passes/plan/body_rows.h"
 
 #include "ir/looked_up_dims.h"
@@ -48,7 +48,7 @@ class RowFinder {
     return reads ? go_forward(op) : go_backward(op);
   }
 
-  /// A look-up has rows beside the dimensions that it looks up in: there an index would mean one of all rows.
+  /// A look-up has rows, except along the dimensions that it looks up in, where an index may mean any row.
   bool has_rule(const Op& op) const {
     switch (category(op)) {
       case Category::Pointwise:

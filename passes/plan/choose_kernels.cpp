@@ -9,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-/// A product or convolution in plain loops is many times slower than it could be: whoever compiles is told.
+/// A product or convolution in plain loops is many times slower than it could be, so the compiler warns of it.
 void warn_of_plain_loops(PlanDraft& planning, const Kernel& kernel) {
   constexpr double kMany = 1e6;
   const auto* plain = std::get_if<PlainLoops>(&kernel.strategy);

@@ -19,8 +19,8 @@ namespace {
 
 IndexList element_of(const KernelBody& body, ValueId value) { return element_of(body.extents(value), "i"); }
 
-/// Whether an index goes with the channel: is the same, or that of one of several images whose channels stand side by
-/// side (the phases of a ConvTranspose).
+/// Whether an index goes with the channel: it is the same, or the index of one of several images whose channels lie
+/// side by side (the phases of a ConvTranspose).
 bool goes_with(const IndexExpr& index, const IndexExpr& channel) {
   const Stride stride = stride_of(index, channel.text());
   return index == channel || (stride.affine && stride.coefficient == 1);
@@ -75,7 +75,7 @@ class StorageChooser {
     for (Block& block : plan_.blocks) for_each_step(block.steps, [&](Step& step) { read_step(step); });
     for (const Bound& bound : launches_) vote(kernel_of(bound), bound.buffers);
     for (Wishes& wishes : wishes_) wishes.channels_last = !wishes.is_fixed && wishes.votes > 0;
-    // In the order of steps: what computes from an image that lies so leaves one that does.
+    // In the order of steps: a kernel that reads an image with channels innermost leaves its result so too.
     for (const Bound& bound : launches_) pass_on(kernel_of(bound), bound.buffers);
     apply();
   }
@@ -184,7 +184,7 @@ class StorageChooser {
     }
   }
 
-  /// Whether the channels of image `input` are those of the result. A pool reads its image itself.
+  /// Whether the channels of image `input` are the channels of the result. A pool reads its image itself.
   static bool passes_channels(const KernelBody& body, ValueId result, size_t input) {
     const ValueId pool = contraction_of(body.body), image = body.body.inputs()[input];
     const bool is_pooled = pool && body.body.producer_op(pool).inputs[0] == image;

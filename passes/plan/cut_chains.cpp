@@ -58,7 +58,7 @@ class ChainCutter {
   }
 
  private:
-  /// Buffers that share memory with another one: what a block writes there, the next one may still have to read.
+  /// Buffers that share memory with another one: a block might overwrite data that the next block still has to read.
   void find_joined() {
     for (const StateSlot& state : plan_.states)
       if (state.in_place) joined_.insert({state.buffer, state.next});
@@ -107,7 +107,8 @@ class ChainCutter {
     for (Chain& chain : taken) cut(steps, std::move(chain));
   }
 
-  /// The chains that begin with a step: up to the last reader of what it makes, and of what that makes in turn.
+  /// The chains that begin with a step: up to the last reader of its result, and of the results computed from that in
+  /// turn.
   void find_chains(const std::vector<Step>& steps, size_t first, std::vector<Chain>& found) const {
     size_t end = first;
     for (size_t i = first; i <= end && i < steps.size(); ++i) {
@@ -121,7 +122,7 @@ class ChainCutter {
       for (const BufferId buffer : inside) chain.bytes += plan_.buffer(buffer).bytes;
       if (chain.bytes < kLeastBytes || writes_joined(chain.loop)) continue;
       const std::vector<RowAxis> axes = axes_of_chain(chain.loop, inside);
-      if (axes.empty()) return;  // with more kernels it has none either
+      if (axes.empty()) return;  // longer chains have no such axes either
       if (!std::all_of(axes.begin(), axes.end(), [&](const RowAxis& axis) { return is_known(axis); })) continue;
       chain.loop.rows = SharedRows{axes, {inside.begin(), inside.end()}};
       if (choose_blocks(*chain.loop.rows) && writes_lines(chain.loop, *chain.loop.rows))
@@ -212,8 +213,8 @@ class ChainCutter {
     return {};
   }
 
-  /// Whether all lengths are known before the kernels run, as those of inputs are: a step that makes one could be among
-  /// them.
+  /// Whether all lengths are known before the kernels run, as those of inputs are: one of the steps might make a
+  /// length.
   bool is_known(const RowAxis& axis) const {
     const auto is_made = [&](const std::string& name) {
       return std::any_of(plan_.lengths.begin(), plan_.lengths.end(),
@@ -249,8 +250,8 @@ class ChainCutter {
     return bytes;
   }
 
-  /// One row of the outer axes, and so many of the innermost one as a product takes at once and a cache holds; whole
-  /// matrices where they are small. False where that leaves threads without work, or takes too much.
+  /// One row of the outer axes, and as many rows of the innermost one as a product takes at once and a cache holds;
+  /// whole matrices if they are small. False where that leaves threads without work, or takes too much.
   bool choose_blocks(SharedRows& rows) const {
     for (RowAxis& axis : rows.axes) axis.block = 1;
     const auto even = [](int64_t count, int64_t most) {
@@ -328,7 +329,7 @@ class ChainCutter {
     return {product->is_short, elements * dtype_bytes(body.body.type(columns).dtype), load->parameter};
   }
 
-  /// The first element of a matrix of those that a block of rows takes.
+  /// The first element of one matrix in a block of rows.
   static IndexList matrix_of_block(const SharedRows& rows, const RowLaunch& launch, ValueId value, const Dims& dims) {
     IndexList index(dims.size());
     for (size_t d = 0; d + 2 < dims.size(); ++d) {

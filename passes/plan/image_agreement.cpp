@@ -4,7 +4,7 @@
 //                                              by planes saves more than it takes to bring x and y to another order
 //   model's input -> conv a                    the input lies in planes
 //
-// Pools and elementwise kernels read and write any order: what they read and write counts as one image here.
+// Pools and elementwise kernels read and write any order: their operands and results count as one image here.
 #include "passes/plan/image_agreement.h"
 
 #include <map>
@@ -40,7 +40,8 @@ class ImageAgreement {
 
   void run() {
     constexpr int kSweeps = 4;  // most plans need two
-    // Most networks do best so; from what each convolution wants for itself, planes would hold each other in place.
+    // Most networks do best so; starting from each convolution's own best choice, planes would hold each other in
+    // place.
     for (StrategyChoice& choice : choices_)
       if (choice.forms.innermost && choice.forms.planes) choice.strategy = choice.forms.innermost->strategy;
     fix_buffers();
@@ -94,8 +95,8 @@ class ImageAgreement {
     ends_of_[kernel].push_back({kernel, buffer, static_cast<double>(elements), is_turned});
   }
 
-  /// A pool's image and its result are one image, and so are results and the operands beside `image` that have as many
-  /// elements along all dimensions but that of channels.
+  /// A pool's image and its result are one image. So are a result and each operand other than `image` that has as many
+  /// elements along all dimensions except channels.
   void join_results(const Kernel& kernel, const LaunchStep& launch, std::optional<size_t> image, bool is_pool) {
     const BufferId result = launch.operands.back().buffer;
     if (!result) return;
@@ -117,7 +118,7 @@ class ImageAgreement {
 
   bool is_innermost(size_t k) const { return copies_image(choices_[k].strategy).has_value(); }
 
-  /// The part of the other convolutions at an image, or of whoever fixed it, that want it otherwise.
+  /// The part of the other convolutions at an image that want it otherwise; 1 if the image is fixed otherwise.
   double part_against(const End& end, bool innermost) {
     if (end.is_turned || is_fixed_[end.buffer.index]) return innermost != end.is_turned ? 1 : 0;
     double others = 0, against = 0;

@@ -24,8 +24,8 @@ struct Piece {
   Stripe stripe = {};  // of the result
 };
 
-/// The parameter of which an operand is a slice along the dimension, and where that begins; nothing of what is
-/// computed, or moved otherwise.
+/// The parameter a slice of which along the dimension is the operand, and where the slice begins; nothing for a
+/// computed operand, or one moved in another way.
 struct Origin {
   size_t parameter;
   int64_t start;
@@ -118,7 +118,7 @@ class OperandJoiner {
 
   void fix(BufferId id) { is_fixed_[id.index] = true; }
 
-  /// Who touches each buffer; what must stay what it is: memory of ports, of transfers, of what is inside of loops.
+  /// The users of each buffer. Memory of ports, of transfers and of loop bodies must stay as it is.
   void find_users() {
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       const Buffer& buffer = plan_.buffers[b];
@@ -150,7 +150,7 @@ class OperandJoiner {
            });
   }
 
-  /// A Concat of which nothing is left to copy.
+  /// A Concat that has nothing left to copy.
   static bool is_needless(const Step& step) {
     const auto* launch = std::get_if<LaunchStep>(&step.what);
     return launch && launch->operands.empty();

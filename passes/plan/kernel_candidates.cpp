@@ -49,7 +49,7 @@ bool is_promising(const Strategy& strategy, const Strategy& other, const KernelB
   return strategy_rate(strategy, target, dtype).part >= kLeastShare * strategy_rate(other, target, dtype).part;
 }
 
-/// Gathers what may be tried for one kernel.
+/// Gathers candidates for one kernel.
 class PinList {
  public:
   PinList(const Plan& plan, const Kernel& kernel, Reach reach, double seconds, KernelCandidates& found)
@@ -58,7 +58,7 @@ class PinList {
   void run(const Module& module, size_t ranks_of_place, KernelUse use) {
     const KernelBody body(kernel_, ranks_of_place);
     const Strategy& now = use == KernelUse::InChunks ? *kernel_.in_chunks : kernel_.strategy;
-    if (std::holds_alternative<Append>(now)) return;  // nothing else leaves out what is there already
+    if (std::holds_alternative<Append>(now)) return;  // no other strategy skips the data that is there already
     if (kernel_.pin_name.empty()) return;             // a schedule could not tell it from others
     const bool by_one = !target_.has_grid() && use == KernelUse::Launched;
     for (const Strategy& strategy : legal_strategies({body, module.constants, target_, use})) {

@@ -26,7 +26,7 @@ void make_places(Module& module, const std::vector<PlaceRequest>& places) {
   for (const PlaceRequest& p : places) module.places.push_back({p.name, p.ranks, p.mesh});
 }
 
-/// Gives all ops, and those of their regions, a place.
+/// Gives all ops, also those of their regions, a place.
 void set_place(Graph& graph, PlaceId place) {
   for (OpId id : graph.order()) {
     Op& op = graph.edit(id);
@@ -148,7 +148,8 @@ class Movement {
     return true;
   }
 
-  /// True if what arrives in `block` is there for `reader`, in an evaluation too, which has the forward passes alone.
+  /// True if a value that arrives in `block` is available to `reader`, also in an evaluation, which runs the forward
+  /// passes alone.
   bool serves(size_t block, size_t reader) const {
     const std::vector<Pipeline::Block>& blocks = module_.pipeline->blocks;
     const bool is_evaluated = blocks[block].phase == Phase::Forward || blocks[reader].phase != Phase::Forward;
@@ -162,7 +163,7 @@ class Movement {
     const bool is_source = category(graph_.producer_op(v)) == Category::Source;
     for (TransferRequest& copy : copies) {
       if (!is_source && !serves(copy.block, block(reader))) continue;
-      if (!is_source && numbers_[reader] < copy.reader) {  // it stands before all its readers
+      if (!is_source && numbers_[reader] < copy.reader) {  // it precedes all its readers
         graph_.move_before(graph_.producer(copy.value), reader);
         copy.reader = numbers_[reader];
       }

@@ -65,7 +65,7 @@ Op Backward::backward_of(const Op& op) {
   return like;
 }
 
-/// Marks what depends on the xs, through values that have derivatives.
+/// Marks values that depend on the xs, through values that have derivatives.
 void Backward::mark_way(OpId first, OpId end) {
   for (OpId id = first; id && !(id == end); id = graph_.next(id)) {
     const Op& op = graph_.op(id);
@@ -180,7 +180,7 @@ void Backward::name_derivatives(OpId id) {
   }
 }
 
-/// Passes one op: the one from which it goes on to the previous one, none after reporting.
+/// Passes one op; returns the op before which the walk goes on, invalid after reporting.
 OpId Backward::pass(OpId id) {
   const auto is_fixed = [&](ValueId v) { return !v || is_static(graph_.type(v).shape); };
   const Op& op = graph_.op(id);

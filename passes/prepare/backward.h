@@ -9,11 +9,11 @@
 
 namespace weftc {
 
-/// The origins of what goes back through nodes: that of node N is called N.grad.
+/// The origins of backward ops: that of node N is called N.grad.
 class BackwardOrigins {
  public:
   explicit BackwardOrigins(Module& module) : module_(module) {}
-  /// That of the way back through a node; of what is on the way back already its own.
+  /// The origin of the backward ops of a node; backward origins map to themselves.
   OriginId of(OriginId origin);
 
  private:
@@ -67,14 +67,14 @@ class Backward {
   BackwardOrigins& origins_;
   Diags& diags_;
   std::unordered_set<ValueId> ends_;              // the xs
-  std::unordered_set<ValueId> on_way_;            // what depends on the xs
+  std::unordered_set<ValueId> on_way_;            // values that depend on the xs
   std::unordered_map<ValueId, ValueId> derived_;  // the derivative by each value, as far as it is summed up
   std::unordered_set<ValueId> named_;
   size_t first_made_ = 0;
 };
 
-/// Passes an If or a Loop, perhaps replaced by one with more results: the op that stands there now, none after
-/// reporting.
+/// Passes an If or a Loop, which may be replaced by one with more results; returns the op that is there now, invalid
+/// after reporting.
 OpId back_through_region(Backward& back, OpId id);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
 // Finds the ranks that a model's own collectives join: axes of the mesh by name (`over`), or all of them. Each then has
-// one operand, and one op does what it means.
+// one operand, and its meaning is that of one op.
 //
 //   %a, %b = AllReduce(%x, %y) {reduce = "avg"}   ->   %xs = Mul(%x, 0.25), %a = AllReduce(%xs) {axes = [0]}
 //                                                      %ys = Mul(%y, 0.25), %b = AllReduce(%ys) {axes = [0]}

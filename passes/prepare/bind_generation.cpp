@@ -4,7 +4,7 @@
 //   seq, V]
 //
 // The executable feeds seq tokens at a time, and so every other length that changes with each token is fed with them
-// (positions, mask) or grows with them (states). States of a fixed size, as those of a recurrence, do not say how many
+// (positions, mask) or grows with them (states). States of a fixed size, as in a recurrence, do not tell how many
 // tokens they have seen: then the executable counts.
 #include <algorithm>
 
@@ -136,7 +136,8 @@ void GenerationBinder::check_tokens() {
 }
 
 void GenerationBinder::check_logits() {
-  // The last token is a row of its own, or what a slice leaves of any number of them; no request is without tokens.
+  // The last token is a row of its own, or the row that a slice leaves of any number of them; no request is without
+  // tokens.
   const Length last = 1, given = length_of(length());
   const auto is_fed = [&](const Length& rows) { return rows == given || rows == last || rows == minimum(last, given); };
   const bool fits = length_of(logits_->shape[0]) == length_of(tokens_->shape[0]) &&
@@ -237,8 +238,8 @@ void GenerationBinder::check_other_inputs() {
   }
 }
 
-/// Where a cache of a fixed size is written, and how much of it is filled, changes with each token too: what says it
-/// follows from the positions.
+/// The position at which a cache of a fixed size is written, and how much of it is filled, change with each token too:
+/// they must depend on the positions input.
 void GenerationBinder::check_cache_places() {
   std::vector<ValueId> places;
   for (const OpId id : graph_.order()) {

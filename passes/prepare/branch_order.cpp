@@ -31,7 +31,7 @@ class BranchOrder {
  private:
   struct Visit {
     OpId op;
-    std::vector<OpId> left;  // of what it reads, the next one last
+    std::vector<OpId> left;  // its operands that are left to visit, the next one last
   };
 
   std::vector<OpId> makers(OpId id) const {
@@ -41,7 +41,7 @@ class BranchOrder {
     return found;
   }
 
-  /// By op: how many wanted ones stand in a row up to it.
+  /// By op: the number of wanted ops on the longest path to it.
   void measure_depths(const std::vector<OpId>& order) {
     for (const OpId id : order) {
       for (const OpId maker : makers(id)) depth_[id.index] = std::max(depth_[id.index], depth_[maker.index]);

@@ -1,4 +1,4 @@
-// An order of ops in which the branches of a graph stand one after the other, whatever their order in the file.
+// An order of ops in which the branches of a graph follow one another, whatever their order in the file.
 #pragma once
 #include <vector>
 

@@ -45,8 +45,8 @@ bool is_small_constant(const Module& module, const Graph& graph, ValueId value) 
          (category(op) == Category::View && is_small(graph, op) && is_foldable(module, graph, made));
 }
 
-/// Small results of what decompositions compute from constants, such as a product of two scales: kernels would compute
-/// them again in every run. A view stays where nothing but a view is to compute. True if there are any.
+/// Folds small results that decompositions compute from constants, such as a product of two scales: kernels would
+/// compute them again in every run. A view stays where nothing but a view is to compute. True if there are any.
 bool fold_small(Module& module, Graph& graph) {
   bool folds = false;
   for (OpId id : graph.order()) {
@@ -56,12 +56,12 @@ bool fold_small(Module& module, Graph& graph) {
     if (!computes || !is_small(graph, op) || op.inputs.empty() || op.kind == OpKind::RandomUniform) continue;
     const auto is_known = [&](ValueId v) { return v && is_small_constant(module, graph, v); };
     if (!std::all_of(op.inputs.begin(), op.inputs.end(), is_known)) continue;
-    for (size_t i = 0; i < op.inputs.size(); ++i)  // an operand may stand there twice
+    for (size_t i = 0; i < op.inputs.size(); ++i)  // an operand may occur twice
       if (const ValueId v = graph.op(id).inputs[i]; graph.producer_op(v).kind != OpKind::Constant)
         fold_op(module, graph, graph.producer(v));
     if (!is_foldable(module, graph, id)) continue;
     fold_op(module, graph, id);
-    folds |= !graph.is_live(id);  // what a run is to refuse stays
+    folds |= !graph.is_live(id);  // an op that a run is to refuse stays
   }
   return folds;
 }

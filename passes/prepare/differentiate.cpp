@@ -33,8 +33,8 @@ static bool is_of_training(const Module& module, const Op& gradient) {
   return module.training && std::ranges::all_of(gradient.texts("xs"), is_parameter);
 }
 
-/// The first op that cuts the way from a value to the loss: it makes no real number, or what it makes has a derivative.
-/// None where the value does not lead there.
+/// The first op that cuts the way from a value to the loss: its result is no real number, or has a derivative. None
+/// where the value does not lead there.
 static OpId op_that_cuts(const Backward& back, ValueId from, OpId gradient) {
   const Graph& graph = back.graph();
   std::unordered_set<ValueId> reached{from};
@@ -68,7 +68,7 @@ static bool has_all_derivatives(Backward& back, OpId gradient) {
   return back.diags().ok();
 }
 
-/// Whoever reads the Gradient reads what was made; zeros where y does not depend on an x.
+/// Readers of the Gradient read the derivative; zeros where y does not depend on an x.
 static void hand_over(Backward& back, OpId gradient) {
   Graph& graph = back.graph();
   const Op op = graph.op(gradient), like = back.backward_of(op);
@@ -114,7 +114,8 @@ static void mark_update(Module& module) {
     if (module.origins[o].phase == Phase::Forward && !of_forward.contains(o)) module.origins[o].phase = Phase::Update;
 }
 
-/// Where the schedule asks for a metric; a module that was read as text has none, and what makes the value says it.
+/// The place in the schedule that asks for a metric; else, for a module that was read as text, the place of the op that
+/// computes it.
 static Loc loc_of_metric(const Module& module, const Graph::Output& output, const Schedule& schedule) {
   if (schedule.train)
     for (const MetricRequest& metric : schedule.train->metrics)

@@ -6,7 +6,8 @@
 //                                         dy0, dw = Loop(T, , dy, 0, w, ys) { dy, dw ->  y = ys[T - 1 - i], y1 again,
 //                                                                             by y, dw + by w }
 //
-// If each trip reads an element of a sequence, the derivative of the sequence is assembled from those of the elements.
+// If each trip reads an element of a sequence, the derivative of the sequence is assembled from the derivatives of its
+// elements.
 #include <algorithm>
 
 #include "ir/ops/step_loop.h"
@@ -24,7 +25,7 @@ struct ElementRead {
   int64_t is_inside;  // as Gather has it
 };
 
-/// A graph on the way back. Parameters: those of the region, then the derivatives by its results. Outputs: the
+/// A graph on the way back. Parameters: first the region's own, then the derivatives by its results. Outputs: the
 /// derivatives by parameters and by elements that were read.
 struct Draft {
   Graph graph;
@@ -39,7 +40,7 @@ struct Draft {
 struct Wanted {
   std::vector<size_t> parameters;  // by which derivatives are wanted
   std::vector<size_t> results;     // of the region, by which they are known
-  std::vector<size_t> sequences;   // those of the parameters whose elements are differentiated by themselves
+  std::vector<size_t> sequences;   // parameters whose elements are differentiated separately
 };
 
 /// Gives recomputed ops names and origins of their own.
@@ -162,7 +163,7 @@ bool back_through_if(Backward& back, const Op& op) {
 class LoopBackward {
  public:
   LoopBackward(Backward& back, OpId id) : back_(back), id_(id), op_(back.graph().op(id)) {}
-  /// The Loop with the values that the way back reads, none after reporting.
+  /// The Loop that also returns the values that the way back reads, invalid after reporting.
   OpId run();
 
  private:
@@ -210,7 +211,7 @@ void LoopBackward::find_wanted() {
   }
 }
 
-/// Collects the carried values that the way back reads, as they are before each trip: by parameter, none for others.
+/// Collects the carried values that the way back reads, as they are before each trip: by parameter, invalid for others.
 std::vector<ValueId> LoopBackward::keep_entries() {
   NewOp wider = copy_of(op_);
   wider.inputs = op_.inputs;
@@ -246,7 +247,7 @@ std::vector<size_t> LoopBackward::summed() const {
   return captured;
 }
 
-/// One trip back: the derivatives by what is carried, then the sums.
+/// One trip back: first the derivatives by carried values, then the sums.
 void LoopBackward::add_trip(StepLoop& loop, const std::vector<ValueId>& sums, const std::vector<ValueId>& arguments) {
   Builder& body = loop.body();
   const std::vector<ValueId> made = inline_region(body.graph(), draft_->graph, arguments);

@@ -15,7 +15,7 @@ namespace {
 /// Which dimensions of operands are to have another length.
 struct WantedLength {
   LengthRelation relation;
-  Length count;  // what they have
+  Length count;  // the length of the operand
   Extent wanted;
 };
 

@@ -1,4 +1,4 @@
-// Folds one op by its record's reference evaluation, so that a folded value is what the reference would give.
+// Folds one op by its record's reference evaluation, so that a folded value equals that of the reference.
 #include "passes/prepare/fold.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ bool widens_to_float(const Graph& graph, const Op& op) {
   return from == DType::F16 || from == DType::BF16;
 }
 
-/// A tensor without elements in place of an operand of which only the type is read (Shape, Size, CastLike).
+/// A tensor without elements in place of an operand whose type alone is read (Shape, Size, CastLike).
 static Tensor stand_in(const TensorType& type) {
   Tensor t;
   t.dtype = type.dtype;

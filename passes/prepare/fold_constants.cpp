@@ -1,4 +1,4 @@
-// Evaluates what depends on constants alone, so that no op at run time does.
+// Evaluates ops that depend on constants alone, so that no op does at run time.
 //
 //   %c = Mul(%w, %s)  with %w, %s constants  ->  %c = constant
 //
@@ -22,7 +22,7 @@ bool is_view_of_weight(const Graph& graph, const Op& op) {
 /// A weight of products alone that is stored in 16 bits, and becomes floats here: lower-precision makes the products
 /// read it as it is stored.
 bool is_widened_weight(const Graph& graph, const Op& op) {
-  constexpr int64_t kFew = 16384;  // decompose folds so many
+  constexpr int64_t kFew = 16384;  // decompose folds up to this many
   if (!widens_to_float(graph, op) || graph.type(op.inputs[0]).count() <= kFew) return false;
   const std::vector<Use>& uses = graph.value(op.outputs[0]).uses;
   return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
@@ -31,8 +31,8 @@ bool is_widened_weight(const Graph& graph, const Op& op) {
   });
 }
 
-/// How many elements constants may become more by folding. Many small steps may not do what one large step may not:
-/// twenty joints of a constant with itself would make a million times as many elements.
+/// How many elements constants may become more by folding. Many small steps together have the same limit as one large
+/// step: twenty joints of a constant with itself would make a million times as many elements.
 struct Room {
   int64_t left = int64_t{1} << 22;
 

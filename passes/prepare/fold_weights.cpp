@@ -68,7 +68,7 @@ class WeightFolder {
     for (const ValueId v : op.outputs) derived_.emplace(v, derived);
   }
 
-  /// Results that no rank has a part of, but for slices.
+  /// True if each rank has the results whole, or in slices: no partial or varying values.
   bool is_whole(const Op& op) const {
     return std::none_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) {
       return graph_.type(v).layout.has(AxisState::Kind::P) || graph_.type(v).layout.has(AxisState::Kind::V);
@@ -117,7 +117,7 @@ class WeightFolder {
     if (is_only_use) take_name(whole, graph_.op(reader).inputs[input]);
   }
 
-  /// A weight that was only viewed is still that weight to who reads the program.
+  /// A weight that was only viewed keeps its name, since it is the same weight for readers of the program.
   void keep_name(ValueId before, ValueId made) {
     if (const Derived& derived = derived_.at(before);
         is_constant(graph_, made) && !derived.is_computed && derived.is_only_use && derived.constants.size() == 1)

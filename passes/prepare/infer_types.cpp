@@ -41,15 +41,15 @@ bool has_open_dim(const Module& module) {
                              [&](ValueId input) { return !is_static(module.graph.type(input).shape); });
 }
 
-/// Adds what a trial found that bounds lengths; false where nothing of it is new.
+/// Adds bounds of lengths that a trial found; false if it found no new ones.
 bool add_bounds(KnownLengths& known, const KnownLengths& found) {
   if (found.limits == known.limits && found.pins == known.pins) return false;
   known.limits = found.limits, known.pins = found.pins;
   return true;
 }
 
-/// Raises what inputs have at least to what a trial asks for, or to one where it asks for nothing; false where they
-/// have that.
+/// Raises the least lengths of inputs to those that a trial demands, or to one where it demands none; false if they are
+/// at least that.
 bool raise(Least& least, const Least& demands) {
   const Least before = least;
   for (const auto& [name, value] : demands) least[name] = std::max(least[name], value);
@@ -104,7 +104,7 @@ void choose_branches(Module& module, KnownLengths& known) {
 
 }  // namespace
 
-/// The nodes of which --dim bounds what data decides.
+/// The nodes whose data-dependent lengths --dim bounds.
 static std::map<std::string, Loc> bounded_counts(const Module& module) {
   std::map<std::string, Loc> nodes;
   for (const OpId id : module.graph.order())

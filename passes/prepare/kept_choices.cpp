@@ -39,7 +39,7 @@ double operations_of(ScalarCost cost) {
   return 0;
 }
 
-/// Operations of a forward op, with those that its bytes stand for. Chains of pointwise ops are computed where they are
+/// Operations of a forward op, plus the equivalent of its bytes. Chains of pointwise ops are computed where they are
 /// read: in memory nothing comes of them.
 double operations_of(const Module& module, OpId id) {
   const Graph& graph = module.graph;
@@ -79,8 +79,8 @@ class Costs {
   double total_ = 0;
 };
 
-/// Follows what the forward pass makes, the first time and again, through the order of the graph. Derivatives are about
-/// the same whatever is kept.
+/// Follows the results of the forward pass, both original and recomputed, through the order of the graph. Derivatives
+/// are about the same whatever is kept.
 class PeakEstimate {
  public:
   PeakEstimate(const Graph& graph, const TrainingPasses& passes, const KeptValues& kept,
@@ -197,7 +197,7 @@ class ChoiceFinder {
       for (const ValueId v : graph_.op(id).outputs)
         if (passes_.is_made_forward(graph_, v)) bytes += bytes_of(graph_, v);
     const double scale = double(int64_t{1} << 50) / (operation * costs_.total() + byte * double(bytes) + 1);
-    // Regions and collectives are not done twice, nor what nothing is known of.
+    // Regions and collectives are not recomputed, nor are ops of unknown cost.
     const auto again = [&](OpId id) {
       if (is_costly(graph_.op(id)) && category(graph_.op(id)) != Category::Contraction) return FlowNetwork::kUnlimited;
       return static_cast<int64_t>(std::llround(costs_.discounted(id) * operation * scale));

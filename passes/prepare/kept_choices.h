@@ -1,4 +1,4 @@
-// Choices of which values the backward pass keeps, from all to next to none. A search compares the memory of their
+// Choices of the values that the backward pass keeps, from all to next to none. A search compares the memory of their
 // plans with a limit.
 //
 //   kept      bytes   computed again   most memory, estimated
@@ -16,7 +16,7 @@ namespace weftc {
 struct KeptChoice {
   std::vector<std::string> kept;  // names of values, in the order of the graph
   int64_t bytes = 0;              // of these
-  double again = 0;               // what is computed again, as a part of the forward pass
+  double again = 0;               // recomputed operations, as a part of the forward pass
   int64_t peak = 0;  // of values of the forward pass, on one rank without fusion: an estimate to compare by
 };
 /// Choices for a module before `recompute`; the first keeps all. Each recomputes more than the one before it and is

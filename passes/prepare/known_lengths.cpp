@@ -1,4 +1,4 @@
-// The rows of a state keep the state's bound: what comes of them is longer than they are.
+// The rows of a state keep the state's bound; values computed from them may be longer.
 #include "passes/prepare/known_lengths.h"
 
 #include <algorithm>

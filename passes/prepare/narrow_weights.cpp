@@ -149,7 +149,7 @@ class WeightNarrower {
 
   bool is_placed(ValueId v) const { return placed_.contains(v); }
 
-  /// `from` is the model's weight, `bias` is added, or none.
+  /// `from` is the model's weight; `bias`, if valid, is added.
   void replace(OpId id, const Stored& weight, ValueId from, ValueId bias) {
     const Op op = graph_.op(id);  // NOLINT(performance-unnecessary-copy-initialization): building moves ops
     Builder build(module_, graph_, id, op);

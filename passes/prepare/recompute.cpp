@@ -56,7 +56,7 @@ void set_apart(Module& module, const TrainingPasses& passes) {
                     [&](OriginId origin) { return module.origins[origin.index].phase != Phase::Forward; });
 }
 
-/// Writes the ops that compute again what is not kept.
+/// Writes the ops that recompute values that are not kept.
 class AgainWriter {
  public:
   AgainWriter(Module& module, const TrainingPasses& passes, const KeptValues& kept)
@@ -97,7 +97,7 @@ class AgainWriter {
     }
   }
 
-  /// Origins of its own, so that a name in a schedule means what it means in the model.
+  /// Separate origins, so that a name in a schedule means the same as in the model.
   std::vector<OriginId> origins_of(const Op& op) {
     std::vector<OriginId> origins;
     for (const OriginId first : op.origins) {

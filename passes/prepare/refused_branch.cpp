@@ -5,7 +5,7 @@
 
 namespace weftc {
 
-/// A graph with the parameters of `branch`, and with zeros for outputs of the types that those of `like` have.
+/// A graph with the parameters of `branch` whose outputs are zeros of the types of `like`'s outputs.
 static Graph zeros(Module& module, const Graph& branch, const Graph& like, const Op& owner) {
   Graph made;
   for (const ValueId parameter : branch.inputs()) {

@@ -30,7 +30,7 @@ namespace weftc {
 
 namespace {
 
-/// True if whoever keeps `a` keeps `b`; an equation may be turned around.
+/// True if `a` implies `b`; an equation may be turned around.
 bool implies(const LengthRelation& a, const LengthRelation& b) {
   if (a.may_be_less != b.may_be_less || !(a.where == 1 || a.where == b.where)) return false;
   const Length one = a.right - a.left, other = b.right - b.left;
@@ -40,7 +40,7 @@ bool implies(const LengthRelation& a, const LengthRelation& b) {
 /// A graph of the model, and the op whose region it is.
 struct Scope {
   const Graph& graph;
-  const Scope* outer = nullptr;  // none: the model's graph
+  const Scope* outer = nullptr;  // null: the model's graph
   const Op* owner = nullptr;
 };
 
@@ -96,7 +96,7 @@ class ConditionBuilder {
     return length_of(build_.counted_extent(build_.dims(number).empty() ? number : build_.reshape(number, {}), 1));
   }
 
-  /// The value computed in the model's graph, by `left` ops at most; none where it cannot be.
+  /// The value computed in the model's graph, by `left` ops at most; invalid where that is impossible.
   ValueId outside(const Scope& scope, ValueId value, int& left) {
     if (!scope.outer) return value;
     if (const ValueId operand = operand_of(scope, value)) return outside(*scope.outer, operand, left);
@@ -136,8 +136,8 @@ void add_trips(const OpView& loop, const Scope& scope, Demand& where) {
 
 class RelationCollector {
  public:
-  /// `is_before_parts`: composite ops are still there, of which only the record speaks; and ops that are read for their
-  /// shapes only, which the program does not compute.
+  /// `is_before_parts`: before decomposition, collects the demands of composite ops that their records state, and of
+  /// ops that are read only for their shapes, which the program does not compute.
   RelationCollector(Module& module, Diags& diags, bool is_before_parts)
       : module_(module), diags_(diags), is_before_parts_(is_before_parts) {}
 
@@ -173,13 +173,13 @@ class RelationCollector {
   std::deque<Scope> scopes_;  // of the op whose regions are related; conditions refer to them
 };
 
-/// False where the parts of an op say more, or say it again: what is demanded in a region has its condition once.
+/// False where the parts of an op demand more, or the same again: a demand in a region gets its condition only once.
 bool RelationCollector::speaks_for_itself(const OpView& op) const {
   if (op_def(op.op()).relate && category(op.op()) == Category::Composite) return true;
   return &op.graph() == &module_.graph && (op_def(op.op()).relate || !decomposes(op));
 }
 
-/// Adds what the op demands; an error where no request could keep it.
+/// Adds the demands of an op; reports those that no request could keep.
 void RelationCollector::relate_op(const OpView& op, Relations& relations) const {
   if (is_before_parts_ && !speaks_for_itself(op)) return;
   for (LengthRelation& relation : length_relations(op)) {

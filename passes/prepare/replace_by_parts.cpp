@@ -1,4 +1,4 @@
-// The parts take over what the op was known by: its results' names, and for selectors what was folded into it.
+// The parts take over the names of the op's results, and the names that selectors know of constants folded into it.
 #include "passes/prepare/replace_by_parts.h"
 
 #include "ir/base/check.h"
@@ -7,7 +7,7 @@
 namespace weftc {
 
 namespace {
-/// The value standing for a result takes over its name, so that schedules and outputs still find it.
+/// The value that replaces a result takes over its name, so that schedules and outputs still find it.
 void take_name(Graph& graph, ValueId result, ValueId replacement, OpId first_new) {
   const std::string name = graph.value(result).name;
   graph.rename(result, name + "/whole");

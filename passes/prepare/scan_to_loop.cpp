@@ -75,7 +75,7 @@ std::optional<ScanLists> lists_of(const OpView& op) {
   return lists;
 }
 
-/// The Loop under construction: its region, and what becomes of the Scan's operands in it.
+/// The Loop under construction: its region, and the region's values for the Scan's operands.
 struct LoopDraft {
   LoopDraft(Module& module, const Op& scan) : body(module, region, {}, scan) {
     body.parameter("iteration", {DType::I64, {}, {}});

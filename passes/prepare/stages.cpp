@@ -18,7 +18,7 @@ PlaceId find_place(const Module& module, const std::string& name) {
   return {};
 }
 
-/// Gives an op, and those of its regions, a place.
+/// Gives an op, also those of its regions, a place.
 void set_place(Graph& graph, OpId id, PlaceId place) {
   Op& op = graph.edit(id);
   op.place = place;
@@ -171,7 +171,7 @@ void Stages::find_free() {
     if (is_free(id)) stage(id) = kNone;
 }
 
-/// True for what `train:` has added to the model's nodes.
+/// True for ops that `train:` has added to the model's nodes.
 bool Stages::is_added(const Op& op) const {
   return module_.training && !op.origins.empty() && std::ranges::all_of(op.origins, [&](OriginId o) {
            return module_.origins[o.index].loc.file == schedule_.file;
@@ -272,8 +272,8 @@ void Stages::assign_backward() {
   }
 }
 
-/// The rest of a backward pass follows what others wait for, and waits for no stage that this does not: else the pass
-/// stays whole.
+/// The rest of a backward pass comes after the awaited part, and must wait for no further stage; else the pass stays
+/// whole.
 void Stages::join_late_weights(const std::vector<bool>& is_awaited, std::vector<bool>& is_split) const {
   std::vector<std::set<int>> read(rank_.size()), read_late(rank_.size());  // by stage: others
   for (const OpId id : graph_.order()) {
@@ -294,7 +294,7 @@ void Stages::join_late_weights(const std::vector<bool>& is_awaited, std::vector<
 /// one block.
 void Stages::split_backward() {
   const std::vector<OpId> order = graph_.order();
-  std::vector<std::set<ValueId>> leads_to(graph_.op_capacity());  // gradients; two stand for more
+  std::vector<std::set<ValueId>> leads_to(graph_.op_capacity());  // gradients; at most two are kept
   std::vector<bool> is_awaited(graph_.op_capacity(), false), is_split(rank_.size(), false);
   const auto add = [](std::set<ValueId>& to, ValueId v) {
     if (to.size() < 2) to.insert(v);

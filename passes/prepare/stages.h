@@ -22,7 +22,7 @@ struct BlockRead {
 /// "fc.again.grad" of "fc": the node whose derivative, or whose result once more, an op computes.
 std::string name_of_forward(std::string name);
 
-/// True for what computes nothing: inputs, constants, draws.
+/// True for ops that compute nothing: inputs, constants, draws.
 bool is_source(const Op& op);
 
 /// The forward pass as a line of cells: groups of nodes that go into one stage together. In a training, the time of a
@@ -132,10 +132,10 @@ class Stages {
   const Schedule& schedule_;
   const Target& target_;
   Diags& diags_;
-  std::vector<int> stage_of_;  // by op; -1: none
+  std::vector<int> stage_of_;  // by op; -1: no stage
   std::vector<Contest> contests_;
   std::vector<Phase> phase_of_;
-  std::vector<bool> of_weights_;      // of a split backward pass: what no other stage waits for
+  std::vector<bool> of_weights_;      // of a split backward pass: no other stage waits for it
   std::vector<bool> is_figure_;       // of a training: forward, and no derivative is computed from it
   std::vector<bool> is_total_;        // a figure, made of figures of several stages
   std::vector<bool> free_;            // computed from inputs and constants alone, and listed by no stage

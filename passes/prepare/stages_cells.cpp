@@ -41,7 +41,7 @@ std::vector<int64_t> Stages::bytes_behind(const std::vector<OpId>& ops) const {
   return bytes;
 }
 
-/// Nodes stay whole, branches stand one after the other.
+/// Nodes stay whole; branches follow one another.
 Stages::CellLine Stages::line_of_cells() const {
   std::vector<bool> is_node(graph_.op_capacity(), false);
   for (const OpId id : graph_.order()) is_node[id.index] = is_of_model(id);
@@ -107,8 +107,8 @@ void Stages::note_cuts(const CellLine& line, const std::vector<int>& cut) {
   }
 }
 
-/// Each cell as a stage. The line stands in an order in which they may follow each other, so that the number of a cell
-/// is its rank.
+/// Each cell as a stage. The line is in an order in which cells may follow each other, so that the number of a cell is
+/// its rank.
 StageCells Stages::find_cells() {
   find_phases();
   find_free();

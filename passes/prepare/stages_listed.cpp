@@ -74,12 +74,12 @@ void Stages::assign_listed(int number) {
   }
 }
 
-/// True for a node of the model, false for what a training adds: losses, derivatives, updates.
+/// True for a node of the model, false for those that a training adds: losses, derivatives, updates.
 bool Stages::is_of_model(const Origin& origin) const {
   return origin.phase == Phase::Forward && !(module_.training && origin.loc.file == schedule_.file);
 }
 
-/// A node of the model may have become one op with what the training adds, whose names list nothing.
+/// A node of the model may have been merged with ops that the training adds; names of these list nothing.
 bool Stages::is_listed_by(const std::string& name, const Op& op) const {
   bool is_any_of_model = op.origins.empty(), is_added_name = false;
   for (const OriginId id : op.origins) {

@@ -22,8 +22,8 @@ void Stages::find_totals() {
   }
 }
 
-/// By op: whether it is the derivative of what is made of parameters alone. A node that only rounds a parameter first
-/// is not.
+/// By op: whether it is the derivative of a value that depends on parameters alone. A node that only rounds a parameter
+/// first is not.
 std::vector<bool> Stages::derivatives_of_parameters() const {
   std::set<std::string> nodes, others;
   for (const OpId id : graph_.order()) {
@@ -72,7 +72,7 @@ void Stages::find_sums_of_gradients() {
   }
 }
 
-/// Also through what is computed wherever it is read, as a view of a parameter is.
+/// Looks through ops that are computed wherever they are read, such as views of a parameter.
 int Stages::first_reader(ValueId value) const {
   int first = kNone;
   for (const Use& use : graph_.value(value).uses) {
@@ -85,7 +85,7 @@ int Stages::first_reader(ValueId value) const {
   return first;
 }
 
-/// A parameter is at home in the first stage that reads it, what an optimizer keeps of it there too.
+/// The home of a parameter is the first stage that reads it; the optimizer's states for it have the same home.
 void Stages::find_homes() {
   for (const ValueId input : graph_.inputs())
     if (const int home = first_reader(input); home >= 0) homes_[graph_.value(input).name] = home;

@@ -58,7 +58,7 @@ std::set<ValueId> values_across(const Graph& graph, const TrainingPasses& passes
 std::vector<Again> computed_again(const Graph& graph, const TrainingPasses& passes, const KeptValues& kept) {
   std::vector<Again> found;
   std::vector<bool> is_again(graph.op_capacity(), false);
-  // The ops by which the value is computed from what is there, or has been computed again already.
+  // The ops that compute the value from kept or already recomputed values.
   const auto missing = [&](ValueId value) {
     std::set<OpId> ops;
     std::vector<ValueId> open{value};

@@ -9,7 +9,7 @@
 
 namespace weftc {
 
-/// Which ops compute the loss, and which its derivatives and what is made of these.
+/// Finds the ops that compute the loss, and those that compute or read its derivatives.
 class TrainingPasses {
  public:
   /// The module must have a training.
@@ -40,7 +40,7 @@ int64_t bytes_of(const Graph& graph, const std::set<ValueId>& values);
 std::set<ValueId> values_across(const Graph& graph, const TrainingPasses& passes);
 
 using KeptValues = std::unordered_set<ValueId>;
-/// True for what the backward pass reads as it is: it is kept, or not a result of the forward pass.
+/// True for a value that the backward pass reads directly: it is kept, or not a result of the forward pass.
 inline bool is_there(const Graph& graph, const TrainingPasses& passes, const KeptValues& kept, ValueId v) {
   return !passes.is_made_forward(graph, v) || kept.contains(v);
 }
@@ -49,7 +49,7 @@ inline bool is_there(const Graph& graph, const TrainingPasses& passes, const Kep
 struct Again {
   OpId op, reader;
 };
-/// In the order in which they run; those of one reader stand together.
+/// In the order in which they run; those of one reader are together.
 std::vector<Again> computed_again(const Graph& graph, const TrainingPasses& passes, const KeptValues& kept);
 
 }  // namespace weftc

@@ -28,7 +28,7 @@ namespace weftc {
 
 namespace {
 
-// Folding larger tensors here would only slow the pass down: no shape has so many dimensions.
+// Folding larger tensors here would only slow the pass down: no shape has that many dimensions.
 constexpr int64_t kLargestShapeData = 1 << 16;
 
 /// Types one graph; regions get one of their own.
@@ -82,7 +82,7 @@ class TypeInference {
     return {module_, graph_, unfolded_, diags_, [this](OpId first, OpId end) { infer_range(first, end); }};
   }
 
-  // One error is enough: what depends on a value without a type is passed over.
+  // One error is enough: ops that depend on a value without a type are skipped.
   bool has_untyped_operand(OpId id) const {
     const auto& inputs = graph_.op(id).inputs;
     return std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v && untyped(v); });
@@ -121,14 +121,14 @@ bool TypeInference::is_small(OpId id) const {
                      [&](ValueId v) { return graph_.type(v).count() <= kLargestShapeData; });
 }
 
-/// True for integers, and for a few reals: what shape chains compute with.
+/// True for integers, and for a few reals: the values with which shape chains compute.
 bool is_shape_data(const Graph& graph, const Op& op) {
   return std::all_of(op.outputs.begin(), op.outputs.end(),
                      [&](ValueId v) { return !is_float(graph.type(v).dtype) || graph.type(v).count() <= 16; });
 }
 
-/// True if one of two branches can be typed, and gives tensors, and the other one is wrong: what is only not supported
-/// could be run, and other bounds may do.
+/// True if one of two branches can be typed and gives tensors, and the other one is invalid. A branch that is only
+/// unsupported could be run, and other bounds may make one valid.
 bool may_refuse(const std::vector<std::vector<Unfolded>>& outputs, const std::vector<Diags>& found) {
   if (found[0].ok() == found[1].ok() || found[found[0].ok() ? 1 : 0].exit_code() != 1) return false;
   return std::ranges::all_of(outputs[found[0].ok() ? 0 : 1],
@@ -236,7 +236,7 @@ bool TypeInference::make_loop(OpId scan) {
   return loop && infer_rolled(*loop) && replace_scan(module_, graph_, scan, *loop, diags_);
 }
 
-/// Gives what becomes a state the state's bound.
+/// Gives the next value of a state the state's bound.
 void TypeInference::bound_states(OpId id) {
   for (ValueId v : graph_.op(id).outputs) {
     TensorType type = graph_.type(v);
@@ -274,8 +274,8 @@ void TypeInference::note_demands(const Least& demands) {
   for (const auto& [name, least] : demands) demands_[name] = std::max(demands_[name], least);
 }
 
-/// Replaces an op by Constants if shape arithmetic knows all its elements: the extents of a tensor of which only the
-/// batch is open are numbers.
+/// Replaces an op by Constants if shape arithmetic knows all its elements: if only the batch of a tensor is open, its
+/// other extents are numbers.
 bool TypeInference::fold_shape_values(OpId id) {
   constexpr int64_t kFar = int64_t{1} << 60;  // where numbers are cut off
   const Op& op = graph_.op(id);

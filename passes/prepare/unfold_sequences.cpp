@@ -35,7 +35,7 @@ const Unfolded* find(const UnfoldedValues& values, ValueId value) {
   return at == values.end() ? nullptr : &at->second;
 }
 
-/// The same of all tensors that results stand for.
+/// The same for all tensors that results stand for.
 bool type_results(const TypedGraph& in, OpId first, OpId id, std::vector<Unfolded>& results) {
   std::vector<ValueId> tensors;
   for (const Unfolded& result : results) tensors.insert(tensors.end(), result.tensors.begin(), result.tensors.end());
@@ -159,7 +159,7 @@ std::vector<Unfolded> unfold_outputs(Graph& graph, const UnfoldedValues& values)
   return stood_for;
 }
 
-/// True if branches agree on what each result stands for, apart from which tensors; else reports.
+/// True if branches agree on the kind of each result, though not on its tensors; else reports.
 static bool branches_agree(const TypedGraph& in, OpId id, const std::vector<std::vector<Unfolded>>& branches) {
   const OpView view(in.module, in.graph, in.graph.op(id), &in.diags);
   if (in.graph.op(id).kind != OpKind::If)

@@ -100,7 +100,7 @@ ValueId Unrolling::constant(DType dtype, int64_t value) {
   return add(OpKind::Constant, {}, {{"value", in_.module.constants.add(loop_.name + "/Constant", tensor)}});
 }
 
-/// Writes one trip and types it: the next one needs the types of what it carries, and whether there is a next one.
+/// Writes one trip and types it, because the next one needs the types of carried values, and the condition.
 bool Unrolling::trip(int64_t number) {
   Graph& graph = in_.graph;
   std::vector<ValueId> arguments = {constant(DType::I64, number), constant(DType::Bool, 1)};

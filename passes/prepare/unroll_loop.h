@@ -6,7 +6,7 @@ namespace weftc {
 
 /// True if a Loop carries a value that is no tensor, or nothing: then it can only be written out.
 bool carries_unfolded(const Graph& graph, const UnfoldedValues& values, OpId id);
-/// True if a node in the graph draws random numbers: which ones depends on the trip of the loop that it stands in.
+/// True if a node in the graph draws random numbers, which depend on the trip of its loop.
 bool draws(const Graph& graph);
 /// True if a Loop is known to have few enough trips, and draws no random numbers.
 bool may_unroll(const Module& module, const Graph& graph, OpId id);

@@ -36,7 +36,7 @@ bool has_channels_innermost(const KernelBody& body) {
 
 namespace {
 
-/// Whether a pool may read its image as it lies: floats of 16 bits are not what it computes with.
+/// Whether a pool may read its image in the stored layout: pools do not compute with floats of 16 bits.
 bool computes_as_stored(const KernelBody& body) {
   const std::optional<Load> load = load_of_image(body);
   const DType dtype = load ? body.kernel.parameters[load->parameter].type.dtype : DType::Bool;

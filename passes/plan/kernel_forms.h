@@ -12,19 +12,19 @@ namespace weftc {
 /// The dimension of an image that its channels are.
 inline constexpr int kChannels = 1;
 
-/// The image that a convolution or pool reads, and the first operand of a product; none of other kernels.
+/// The image that a convolution or pool reads, or the first operand of a product; invalid for other kernels.
 ValueId image_of(const KernelBody& body);
 /// Where an element of the image is read, through views; nothing where it is computed.
 std::optional<Load> load_of_image(const KernelBody& body);
-/// Whether the image lies with its channels or groups innermost, or what a view makes of it.
+/// Whether the image, or a view of it, has its channels or groups innermost.
 bool has_channels_innermost(const KernelBody& body);
 
 class KernelForms {
  public:
   explicit KernelForms(PlanDraft& draft) : draft_(draft) {}
 
-  /// The launch of step `user` takes its operands as `storages` says, one for each parameter. The kernel itself becomes
-  /// what its first launch wants, so every launch of it must be laid.
+  /// The launch of step `user` takes its operands as `storages` says, one for each parameter. The kernel itself takes
+  /// the form of its first launch, so all its launches must be given one.
   void lay(LaunchStep& launch, const std::string& user, const std::vector<Storage>& storages);
 
  private:

@@ -41,7 +41,7 @@ Named kernels_by_node(const Plan& plan) {
   return named;
 }
 
-/// Launches are named after what they compute, as values are.
+/// Launches are named after their results, like values.
 Named kernels_by_value(const Plan& plan) {
   Named named;
   for (const Block& block : plan.blocks)
@@ -72,7 +72,7 @@ std::set<size_t> kernels_of_states(const Plan& plan) {
   return kernels;
 }
 
-/// Nodes, and kernels whose own name no node has. A kernel that has other launches beside that of a state may be copied
+/// Nodes, and kernels whose own name no node has. A kernel with other launches besides that of a state may be copied
 /// for the latter once it has its strategy, which the copy shares.
 Named kernels_by_name(const Plan& plan) {
   Named named = kernels_by_node(plan);
@@ -133,8 +133,7 @@ class KernelNames {
   const std::vector<Named> tables_;
 };
 
-/// A kernel with what it computes, and how a schedule names it where that is not its name: "'soft' (ReduceMax; as
-/// 'soft/ReduceMax')".
+/// A kernel with its ops, and its name in a schedule if that differs: "'soft' (ReduceMax; as 'soft/ReduceMax')".
 std::string kernel_text(const KernelNames& names, const Kernel& kernel, size_t k) {
   constexpr size_t kMostOps = 4;
   std::vector<std::string> ops;

@@ -4,8 +4,8 @@
 //                                      other whatever the lengths are, and [batch * seq, 768] is the same memory
 //   by bounds                          the same at (b * 64 + s) * 768 + c
 //
-// Memory is by bounds where a step moves elements by strides that are numbers in the program (transfers, most
-// exchanges of slices, windows that peers read), and that of states: what a cache holds already stays where it is when
+// Memory is laid out by bounds where a step moves elements by strides that are constants of the program (transfers,
+// most exchanges of slices, windows that peers read). So is that of states: the contents of a cache must not move when
 // the cache grows.
 #include <algorithm>
 

@@ -58,8 +58,9 @@ LiveRange LiveRanges::of(size_t buffer, const std::vector<const Step*>& except) 
 
 bool LiveRanges::runs_again(const Use& use) const { return plan_.blocks[use.block].turn == Turn::MicroBatch; }
 
-/// Blocks of micro-batches run again and again, in an order of their own: what one of them shares with another block
-/// lives through all of them, and so does what all micro-batches write parts of. Transfers run beside everything.
+/// Blocks of micro-batches run repeatedly, in an order of their own. A buffer that such a block shares with another
+/// block lives through all of them, and so does one to which every micro-batch writes a part. Transfers may overlap
+/// with everything.
 void LiveRanges::add_blocks(size_t buffer, const std::vector<Use>& uses, LiveRange& range) const {
   const Life life = plan_.buffers[buffer].life;
   const bool is_whole = plan_.micro_batches > 1 && (life == Life::Run || life == Life::State);
@@ -109,7 +110,7 @@ void LiveRanges::walk(const std::vector<Step>& steps, int nest) {
   }
 }
 
-/// A step that runs beside others may be under way until one waits for it.
+/// A step that runs beside others may be in progress until another step waits for it.
 void LiveRanges::join_streams() {
   std::vector<const Step*> steps;
   for (const auto& [at, step] : outer_) steps.push_back(step);
@@ -118,7 +119,7 @@ void LiveRanges::join_streams() {
     if (runs_beside(*steps[s])) joins_[outer_[s].first] = joins[s] < steps.size() ? outer_[joins[s]].first : end() - 1;
 }
 
-/// The innermost nest that holds both; -1: none does.
+/// The innermost loop nest that holds both; -1: no nest does.
 int LiveRanges::common(int a, int b) const {
   std::set<int> above{-1};
   for (; a >= 0; a = nests_[a].parent) above.insert(a);

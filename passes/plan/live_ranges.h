@@ -32,7 +32,7 @@ class LiveRanges {
 
   /// The position after the last step.
   int end() const { return static_cast<int>(names_.size()) - 1; }
-  /// The steps that touch a buffer, but for those of `except`.
+  /// The range of the steps that touch a buffer, without those of `except`.
   LiveRange of(size_t buffer, const std::vector<const Step*>& except = {}) const;
   /// How long memory is taken by a buffer: by inputs from the beginning and to the end, by outputs to the end.
   LiveRange in_memory(size_t buffer) const;
@@ -45,7 +45,7 @@ class LiveRanges {
  private:
   /// A loop or branch in the order of steps.
   struct Nest {
-    int parent;  // -1: none
+    int parent;  // -1: no such step
     LiveRange range;
     bool overlaps = false;  // chunks do
   };
@@ -73,7 +73,7 @@ class LiveRanges {
   size_t block_ = 0;
   LiveRange again_;                                 // of the steps that run for each micro-batch
   std::vector<std::pair<int, const Step*>> outer_;  // steps that no other holds, by position
-  std::map<int, int> joins_;                        // of steps that run beside others: where they are waited for
+  std::map<int, int> joins_;                        // of steps that run beside others: the step that waits for them
 };
 
 }  // namespace weftc

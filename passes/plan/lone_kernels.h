@@ -19,8 +19,8 @@ namespace weftc {
 std::optional<Plan> plan_kernels(const Module& module, const Target& target, Diags& diags,
                                  const std::vector<KernelPin>& pins);
 
-/// The kernel that a step of such a Plan launches. The names of steps are the same in every Plan of a module, those of
-/// kernels may differ: where operands lie in another way, one kernel becomes two.
+/// The kernel that a step of such a Plan launches. The names of steps are the same in every Plan of a module, but the
+/// names of kernels may differ: where operands lie in another way, one kernel becomes two.
 struct LoneKernel {
   const Plan* plan;
   std::string step;

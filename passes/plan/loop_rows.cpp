@@ -20,7 +20,7 @@ bool has_strides(const TensorType& type, const Storage& storage) {
   return !contains(storage.strides(type.shape), Length(0));
 }
 
-/// Elements from one row to the next of what a launch reads or writes; nothing where all rows have the whole.
+/// The distance in elements between rows of a launch's operand or result; nothing where all rows share the whole.
 std::optional<Length> stride_in(const RowAxis& axis, const Operand& operand) {
   const auto find = [](const auto& strides, auto id) {
     const auto at = id ? strides.find(id) : strides.end();
@@ -186,7 +186,8 @@ std::optional<BodyRows> rows_of_launch(const Plan& plan, const Module& module, c
   return rows_of(module, kernel.body, kernel.parameters, row_launch(launch, axis));
 }
 
-/// The dimension that has the length of an axis becomes one of its `count`: which it is, or R for none.
+/// Replaces the dimension that has the length of an axis by one of its `count`; returns which one, or R if there is no
+/// such dimension.
 static ValueRows take_length(Graph& body, ValueId value, const Length& own, const Length& count) {
   TensorType type = body.type(value);
   for (int d = 0; d < type.ndim(); ++d) {

@@ -23,7 +23,7 @@ struct PlanningReport {
   std::string printed;
 };
 
-/// The module must be in form Fused and outlive the Plan. Nothing after reporting what is not supported. A Plan that a
+/// The module must be in form Fused and outlive the Plan. Nothing after reporting an unsupported feature. A Plan that a
 /// step left other than it promised is an InternalError naming the step; `reports` has the steps until then.
 std::optional<Plan> make_plan(const Module& module, const Target& target, Diags& diags, const PlanningOptions& options,
                               std::vector<PlanningReport>& reports);

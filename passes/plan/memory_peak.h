@@ -1,4 +1,4 @@
-// Where in a run most of a memory is taken, and by which buffers: what `explain` says of a placed Plan.
+// The step at which most of a memory is taken, and the buffers that take it: `explain` prints this for a placed Plan.
 //
 //   steps:   1 fc   2 proj   3 sum        bytes held: 1 KiB, 3 KiB, 2 KiB: the peak is in step 2
 //   fc       [----------]
@@ -11,11 +11,10 @@
 
 namespace weftc {
 
-/// A rank's own memory, its windows, what each of its threads has.
+/// A rank's own memory, its windows, or the memory of each of its threads.
 enum class MemoryKind { Own, Window, Thread };
 
-/// Bytes that are taken from one step to another: by a buffer, or by several of which each is written where the one
-/// before it lies.
+/// Bytes that are held from one step to another: by a buffer, or by several, each written where the previous one lies.
 struct HeldMemory {
   std::vector<BufferId> buffers;  // in the order of their first steps
   LiveRange range;                // of all of them

@@ -1,4 +1,4 @@
-// Weights are told apart by place, layout, storage and content, not by name: each variant has read the model anew.
+// Weights are identified by place, layout, storage and content, not by name: each variant has read the model anew.
 #include "passes/plan/merge_variants.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 const Constant& constant_of(const Plan& plan, const Weight& weight) { return (*plan.constants)[weight.constant]; }
 const Mesh& mesh_of(const Plan& plan, PlaceId place) { return plan.places[place.index].mesh; }
 
-/// Weights of several plans by what lies in the file: those of one number hold the same elements in the same slices.
+/// Numbers the weights of several plans by content: weights of one number hold the same elements in the same slices.
 class ContentNumbers {
  public:
   int number(const Plan& plan, const Weight& weight) {
@@ -69,7 +69,7 @@ class WeightMerger {
       }
   }
 
-  /// Weights of a plan stand in the order of their offsets.
+  /// Weights of a plan are in the order of their offsets.
   void adopt(Plan& plan) {
     std::vector<uint32_t> order, now(plan.weights.size());
     for (Weight& weight : plan.weights) {
@@ -123,7 +123,7 @@ void check_states(const std::vector<VariantPlan>& variants, Diags& diags) {
     }
 }
 
-/// The names of what a program has of inputs or outputs.
+/// The names of a program's inputs or outputs.
 std::set<std::string> port_names(const Plan& plan, const Program& program, const std::vector<Port>& ports) {
   std::set<std::string> names;
   for (const Port& port : ports)
@@ -203,7 +203,7 @@ void check_given_inputs(const std::vector<VariantPlan>& variants, Diags& diags) 
   }
 }
 
-/// All variants have the memory of the largest one; what threads have of their own is counted from its end.
+/// All variants have the memory of the largest one; offsets of the threads' own memory count from its end.
 void level_memory(const std::vector<VariantPlan>& variants) {
   const Plan& first = *variants.front().plan;
   for (size_t p = 0; p < first.programs.size(); ++p) {

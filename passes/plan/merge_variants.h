@@ -1,5 +1,5 @@
-// Variants of one executable: the same model planned for several lengths of its dims (`--dim seq=1,128`). A rank holds
-// once what they share:
+// Variants of one executable: the same model planned for several lengths of its dims (`--dim seq=1,128`). A rank stores
+// weights that variants share only once:
 //
 //   weights of seq=1   a b m1                     a b m1 m128      one image; what both store alike is there once
 //   weights of seq=128 b a m128        ->         a b m1 m128

@@ -71,8 +71,8 @@ class BesideOrder {
     }
   }
 
-  /// In a pipeline, what nothing in the block waits for, or what waits for nothing that is known, runs in turn: other
-  /// blocks know of the compute stream alone.
+  /// In a pipeline, a step that no step of the block waits for, or whose operands come from unknown steps, moves to the
+  /// compute stream: other blocks know only that one.
   void keep_ends(std::vector<Step>& steps) {
     for (size_t s = 0; s < steps.size(); ++s) {
       int count = 1;

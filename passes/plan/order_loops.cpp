@@ -1,8 +1,8 @@
 // Orders the steps of loops over chunks, and kernels that reach into the windows of their peers.
 //
 // Streams of a loop. Steps that exchange data run on the stream "comm", the others on "compute". A signal orders two
-// steps of different streams that touch the same buffer (-->). A buffer that both streams touch has two instances, and
-// who writes the one of chunk c waits for the readers of chunk c - 2 (- ->). Around the loop the streams fork and join,
+// steps of different streams that touch the same buffer (-->). A buffer that both streams touch has two instances; the
+// writer of chunk c's instance waits for the readers of chunk c - 2 (- ->). Around the loop the streams fork and join,
 // so that its neighbours see the order of one stream:
 //
 //   compute  before | mm 0 . mm 1 . mm 2 . mm 3 |        behind       mm 2 waits for sum 0: both use instance 0
@@ -14,8 +14,8 @@
 // outlives the loop keeps one instance and is written in parts.
 //
 // Peer kernels. A kernel that reads the windows of its peers waits inside for a signal that all these ranks raise, so
-// that on every rank all that precedes the signal is done. It ends with a barrier of its ranks: what it read may be
-// overwritten afterwards.
+// that on every rank all that precedes the signal is done. It ends with a barrier of its ranks: the windows that it
+// read may be overwritten afterwards.
 //
 //   rank 0   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
 //   rank 1   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
@@ -112,8 +112,7 @@ class LoopOrder {
     if (overlaps) fork_and_join(steps, at, loop);
   }
 
-  /// True if the loop can overlap: several chunks of single steps, some of which exchange data and some
-  /// compute.
+  /// True if the loop can overlap: it has several chunks of single steps, some of which exchange data and some compute.
   bool runs_on_two_streams(const ForStep& loop) const {
     const auto meets = [&](const Step& s) { return meets_ranks(plan_, s); };
     const std::vector<Step>& body = loop.body;
@@ -230,7 +229,8 @@ class LoopOrder {
     return false;
   }
 
-  /// The first step on "comm" waits for what precedes the loop, and what follows it for the last step on "comm".
+  /// The first step on "comm" waits for the step before the loop; the step after the loop waits for the last one on
+  /// "comm".
   void fork_and_join(std::vector<Step>& steps, size_t at, ForStep& loop) {
     const int comm = writer_.stream("comm");
     std::vector<Step>& body = loop.body;
@@ -246,8 +246,8 @@ class LoopOrder {
          conflict(last, *behind) ? Wait::Reason::Data : Wait::Reason::Position, !axes.empty());
   }
 
-  /// The step from steps[at] on that runs first on the compute stream. The streams of loops to come are not written
-  /// yet: what exchanges something in a loop of two streams will not be there.
+  /// The step from steps[at] on that runs first on the compute stream. The streams of later loops are not assigned yet:
+  /// exchanging steps of a loop of two streams will not run on it.
   Step* first_on_compute(std::vector<Step>& steps, size_t at) {
     while (at < steps.size() && is_transfer(steps[at])) ++at;
     if (at >= steps.size()) return nullptr;

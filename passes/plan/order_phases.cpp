@@ -4,8 +4,8 @@
 //   backward   what derivatives are computed from
 //   update     the next parameters and states
 //
-// An evaluation is the first part alone. In a loop over micro-batches the body is in such parts. The blocks of a
-// pipeline are of one part each, but for what they send: that belongs to the part of who receives it.
+// An evaluation is the first part alone. In a loop over micro-batches the body is in such parts. Each block of a
+// pipeline is of one part, except for its sends, which belong to the part of the receiver.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -35,8 +35,8 @@ class PhaseOrder {
                        [&](OriginId origin) { return plan_.origins[origin.index].phase != Phase::Update; });
   }
 
-  /// Gives the phase to steps that have none yet and that are asked for, or that make operands of such steps. Each
-  /// value is made by one step, which precedes its readers.
+  /// Gives the phase to steps without one that are asked for, and to steps that make their operands. Each value is made
+  /// by one step, which precedes its readers.
   template <class IsAskedFor>
   void mark(std::vector<Step>& steps, Phase phase, const IsAskedFor& is_asked_for) {
     for (size_t i = steps.size(); i-- > 0;) {
@@ -56,7 +56,7 @@ class PhaseOrder {
   void mark_around(Step& step, Phase phase, const IsAskedFor& is_asked_for) {
     if (std::holds_alternative<ForStep>(step.what)) {
       for (std::vector<Step>* body : bodies_of(step)) mark(*body, phase, is_asked_for);
-      if (first_phase(step) == phase)  // what any of its steps reads is there before the first trip
+      if (first_phase(step) == phase)  // operands of any of its steps must exist before the first trip
         for (std::vector<Step>* body : bodies_of(step))
           for_each_step(*body, [&](const Step& inner) { need_operands(inner); });
       return;

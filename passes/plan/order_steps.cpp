@@ -1,8 +1,8 @@
 // The step order-steps of planning: streams, signals and waits.
 //
 // A Plan without a pipeline is ordered at once. In a pipeline it depends on the order of the stages whether transfers
-// that share streams and buffers wait for each other in a circle. Streams and memory are what independence costs, so
-// the cheapest of three orders that does not deadlock is searched for:
+// that share streams and buffers wait for each other in a circle. More independence costs streams and memory, so the
+// cheapest of three orders that does not deadlock is searched for:
 //
 //   1. one stream for all sends and one for all recvs     2 streams, the fewest instances
 //   2. a pair of streams for each pair of stages          more streams, the same memory
@@ -37,7 +37,7 @@ size_t block_of(const Plan& plan, int transfer) {
   return found;
 }
 
-/// Two blocks that send to each other, perhaps through others; none if transfers lead forward only.
+/// Two blocks that send to each other, perhaps through others; nothing if transfers lead forward only.
 std::optional<std::pair<size_t, size_t>> mutual_blocks(const Plan& plan) {
   const size_t n = plan.blocks.size();
   std::vector<std::vector<bool>> leads(n, std::vector<bool>(n, false));

@@ -1,7 +1,7 @@
 // Orders transfers between the stages of a pipeline, and gives buffers the instances that micro-batches in flight need.
 //
-// A transfer. Its send stands in the block of the stage that makes the value, its recv in the block of the stage that
-// reads it; each has a stream of its own. Dependencies (-->) and the reuse of memory (- ->), with d instances:
+// A transfer. Its send is in the block of the stage that makes the value, its recv in the block of the stage that reads
+// it; each has a stream of its own. Dependencies (-->) and the reuse of memory (- ->), with d instances:
 //
 //   stage 0   make m  --> send m         make m + d  waits for send m
 //                           |  (moves)

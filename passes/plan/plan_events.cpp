@@ -1,6 +1,5 @@
-// Expands a Plan into events and what happens before what. A node is the begin or end of an event; edges are a
-// stream's order, signals, collectives and transfers. Vector clocks then answer "is a complete before b begins"
-// at once:
+// Expands a Plan into events and a partial order of them. A node is the begin or end of an event; edges are a stream's
+// order, signals, collectives and transfers. Vector clocks then answer "is a complete before b begins" at once:
 //
 //   clock[b][stream] = how much of that stream is complete when b begins;  a before b  iff  clock[b][a's stream] >= a's
 //   number
@@ -72,7 +71,8 @@ void PlanEvents::expand_rank(int rank) {
   }
 }
 
-/// A For's chunks one after another; a Loop a few times, since a later iteration repeats what three show.
+/// A For's chunks come one after another; a Loop is expanded a few times, because three iterations show all that later
+/// ones repeat.
 void PlanEvents::expand(const std::vector<Step>& steps, Event at) {
   for (const Step& step : steps) {
     if (const auto* loop = std::get_if<ForStep>(&step.what)) {

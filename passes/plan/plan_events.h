@@ -1,4 +1,4 @@
-// A Plan expanded for all ranks: what happens, and what happens before what (P6).
+// A Plan expanded for all ranks: events, and their partial order (P6).
 //   A rank's streams are lanes: one event behind the other. A collective is one node that joins its ranks; a kernel
 //   over the peer table starts alone and ends with its ranks; a send ends when its receivers have it. A For is expanded
 //   to its trips, a Loop to a few; both branches of an If stand one behind the other. An iteration begins and ends with
@@ -48,7 +48,7 @@ class PlanEvents {
 
   /// True if node a is complete before node b begins.
   bool before(int a, int b) const { return a != b && clock_of(b, place_[a].first) >= place_[a].second; }
-  /// Nodes that wait for `node` directly; some stand there twice.
+  /// Nodes that wait for `node` directly; some occur twice.
   const std::vector<int>& successors(int node) const { return successors_[node]; }
   const Coordinates& coordinates(PlaceId place, int rank) const;
   /// Steps that wait for each other.

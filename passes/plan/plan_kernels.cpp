@@ -16,8 +16,7 @@ namespace {
 
 void append(std::string& key, int64_t number) { key += std::to_string(number) + ","; }
 
-/// A text for what a body computes: values by number instead of name, attributes, constants by their bytes,
-/// types.
+/// A key for the computation of a body: values by number instead of name, attributes, constants by their bytes, types.
 class BodyKey {
  public:
   BodyKey(const Module& module, const Graph& body, std::map<std::string, std::string>& lengths)
@@ -150,7 +149,7 @@ std::string kernel_name(PlanDraft& planning, const std::string& root) {
   return planning.kernel_names[name]++ == 0 ? name : unique_kernel_name(planning, legal(components(root)));
 }
 
-/// The value's name without what it shares with the kernel's, and without numbers.
+/// The value's name without the prefix that it shares with the kernel's, and without numbers.
 std::string parameter_name(const std::string& value, const std::string& root, std::set<std::string>& taken) {
   std::vector<std::string> parts = components(value);
   const std::vector<std::string> prefix = components(root);
@@ -329,7 +328,8 @@ void make_extents(const Module& module, Kernel& kernel) {
                   (extent.length ? length_name(*extent.length) : std::to_string(extent.extent));
 }
 
-/// Notes what the ops and values of a user's region are called: of equal kernels only the first one's body is kept.
+/// Notes the names of ops and values in the region of a kernel's user: of equal kernels only the first one's body is
+/// kept.
 static void note_inner_names(PlanDraft& planning, const Graph& body, KernelId kernel) {
   for (OpId id = body.first(); id; id = body.next(id)) {
     const Op& op = body.op(id);

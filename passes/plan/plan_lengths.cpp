@@ -1,4 +1,4 @@
-// Run-time lengths in a Plan: where the kernels of each place read them, and what a request may make of them.
+// Run-time lengths in a Plan: the places where kernels read them, and the limits that a request must keep.
 //
 //   seq<=64                 a scalar in each place, which lies there before the first step
 //   n, from a NameLength    the scalar that the kernel writes, in its own place
@@ -72,7 +72,7 @@ static std::string owner_of_length(const Module& module, const Length& length) {
   return owner;
 }
 
-/// Notes what the lengths in a graph may be where their names would let them be more or less.
+/// Notes limits of the lengths in a graph where their names alone would allow more or less.
 void StepWriter::limit_lengths(const Graph& graph) {
   const auto limit = [&](const std::string& what, const Extent& extent, int64_t least, int64_t most) {
     for (LengthLimit& known : p_.plan.limits)

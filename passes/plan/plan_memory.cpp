@@ -1,6 +1,6 @@
-// Positions of buffers: memory is reused where live ranges (live_ranges.h) do not meet.
-// Inputs, outputs and states do not share memory, but for a state that is updated in place (update_states.cpp). States
-// come first, so that those of equal size lie at the same place in the plans of all variants (merge_variants.h).
+// Positions of buffers: memory is reused where live ranges (live_ranges.h) do not meet. Inputs, outputs and states do
+// not share memory, except for a state that is updated in place (update_states.cpp). States come first, so that those
+// of equal size lie at the same place in the plans of all variants (merge_variants.h).
 #include <algorithm>
 
 #include "ir/base/check.h"
@@ -61,7 +61,7 @@ class BufferPlanner {
   /// longer read, or that the kernel reads element by element as it writes; else it goes after all others. Returns the
   /// bytes of all.
   int64_t place_chain(Program& program, const LoopStep& chain) const {
-    std::vector<BufferId> held;  // what lies at each place now
+    std::vector<BufferId> held;  // the buffer that lies at each place now
     int64_t end = 0;
     for (const Step& step : chain.body)
       for (const Access& access : step.accesses) {

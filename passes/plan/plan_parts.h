@@ -25,7 +25,7 @@ struct PlanDraft {
   const std::vector<KernelPin>& pins;  // the schedule's `kernels:`
   Plan plan;
 
-  // Interned kernels by what they do, weights by constant and layout.
+  // Interned kernels by their computation, weights by constant and layout.
   std::unordered_map<std::string, KernelId> kernels;
   std::unordered_map<std::string, WeightId> weights;
   std::unordered_map<std::string, ConstantId> equal_constants;
@@ -51,11 +51,11 @@ void make_extents(const Module& module, Kernel& kernel);
 WeightId intern_weight(PlanDraft& planning, const ValueMemory& held, const Kernel& kernel, size_t parameter);
 /// The weight that a state of this port begins as, which no kernel reads.
 WeightId add_first_value(PlanDraft& planning, ConstantId constant, const Port& port);
-/// Chooses which buffers of run-time length are dense, and which take the room of their bounds.
+/// Chooses which buffers of run-time length are dense, and which are stored by their bounds.
 void lay_lengths(PlanDraft& planning);
 /// Chooses how each kernel is computed, and with that how its weights are packed.
 void choose_kernels(PlanDraft& planning);
-/// Chooses how buffers lie in memory, by what the kernels want that read and write them.
+/// Chooses the storage of buffers, by the wishes of the kernels that read and write them.
 void choose_storage(PlanDraft& planning);
 /// Lets operands of Concats lie in their results.
 void join_operands(PlanDraft& planning);
@@ -63,7 +63,7 @@ void join_operands(PlanDraft& planning);
 void update_states(PlanDraft& planning);
 /// Lets kernels look up in tables as products want them packed.
 void share_weights(PlanDraft& planning);
-/// Orders the steps of a training by what they are for.
+/// Orders the steps of a training by phase.
 void order_phases(PlanDraft& planning);
 /// The earliest phase of a step or of those inside it.
 Phase first_phase(const Step& step);
@@ -94,11 +94,11 @@ std::vector<Message> transfer_messages(const Module& module, const Graph& graph,
 enum class Independence { Shared, PairOfBlocks, AllMicroBatches };
 /// Adds streams, waits and raises, with as few streams and as little memory as possible without a deadlock.
 void order_steps(PlanDraft& draft);
-/// Streams of chunk bodies, and what orders them and the kernels over the peer table.
+/// Assigns streams to chunk bodies, and orders them and the kernels over the peer table.
 void order_loops(Plan& plan);
 /// Orders collectives that run beside other steps, and moves them to where they can start.
 void order_beside(Plan& plan);
-/// Streams of transfers, what orders them, and the instances that micro-batches need.
+/// Assigns streams to transfers, orders them, and gives buffers the instances that micro-batches need.
 void order_transfers(Plan& plan, Independence independence);
 /// Loops that are one kernel wait and raise inside of it; reports steps that cannot be in one.
 void enter_kernels(Plan& plan, Diags& diags);

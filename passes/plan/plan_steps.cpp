@@ -6,8 +6,8 @@
 //   s = AllReduce(r)   ->  a collective step; the buffers of r and s become windows, which peers read
 //   t = Transfer(s)    ->  a send in the block of s, a recv in the block of t
 //
-// Steps stand in the order of the graph, on no stream yet and without waits: order-steps adds those. Ops that hold
-// others (Chunk, If, Loop) are in plan_regions.
+// Steps are in the order of the graph, on no stream yet and without waits: order-steps adds those. Ops that hold others
+// (Chunk, If, Loop) are in plan_regions.
 #include <algorithm>
 
 #include "ir/base/check.h"
@@ -172,8 +172,8 @@ Step StepWriter::new_step(const Op& op) const {
   return step;
 }
 
-/// Writes the ops of a graph in order, each into its block if there are several. Partial sums of a chunk do
-/// not outlive what follows: each is added to its total where it is made.
+/// Writes the ops of a graph in order, each into its block if there are several. Partial sums of a chunk do not outlive
+/// it: each is added to its total where it is made.
 void StepWriter::write(Scope& scope, const Op* chunk) {
   for (OpId id = scope.graph.first(); id; id = scope.graph.next(id)) {
     const Op& op = scope.graph.op(id);
@@ -329,8 +329,7 @@ bool StepWriter::runs_beside(const Scope& scope, const Op& op) const {
   return op.mechanism == Mechanism::Beside && &scope.graph == &module_.graph;
 }
 
-/// The send stands in the block of the producer, the recv in that of the reader. The sender's buffer is a
-/// window.
+/// The send is in the block of the producer, the recv in that of the reader. The sender's buffer is a window.
 void StepWriter::write_transfer(Scope& scope, const Op& op) {
   const ValueId from = op.inputs[0], to = op.outputs[0];
   const PlaceId from_place = memory_place(scope.graph, from);

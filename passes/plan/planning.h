@@ -1,4 +1,4 @@
-// Planning as a table beside the pipeline: the steps that turn the fused graph into a Plan, in order.
+// Planning as a second table after the pipeline: the steps that turn the fused graph into a Plan, in order.
 #pragma once
 #include <span>
 
@@ -9,7 +9,7 @@ namespace weftc {
 /// One row of the table in planning.cpp.
 struct PlanningStep {
   const char* name;   // also the function and --print-plan-after
-  const char* after;  // what holds afterwards, as far as it has been done
+  const char* after;  // what holds afterwards, for the parts that exist by then
   void (*run)(PlanDraft&);
   /// Violations of the promise, one line each; each is a bug of the step. Changes nothing.
   std::vector<std::string> (*check)(const Plan&);

@@ -16,7 +16,7 @@ struct RowLaunch {
   std::string user;            // the step's name
   std::vector<BodyRows> rows;  // by axis, outer first
   std::vector<Length> counts;  // rows of each axis
-  StridedProduct kept = {};    // what a product keeps between blocks of rows, if it does
+  StridedProduct kept = {};    // the memory that a product keeps between blocks of rows, if it does
 
   bool is_alike(const RowLaunch& other) const {
     return rows == other.rows && counts == other.counts && kept == other.kept;

@@ -38,7 +38,7 @@ class LoopSharer {
     }
   }
 
-  /// The outermost dimension of what the loop carries that has rows.
+  /// The outermost dimension of the carried values that has rows.
   bool share(LoopStep& loop) {
     if (loop.condition || draft_.module.lengths.contains(row_words(0, 1).length)) return false;
     for (const BufferId carried : loop.carried) {
@@ -61,8 +61,8 @@ class LoopSharer {
                        [&](const auto& each) { return weftc::is_static(plan_.buffer(each.first).type.shape); });
   }
 
-  /// Small kernels, whose threads do not write into each other's cache lines: what a trip makes lives through the whole
-  /// loop then, since threads are in different trips.
+  /// The kernels must be small, and threads must not write into each other's cache lines. The results of a trip then
+  /// live through the whole loop, since threads are in different trips.
   bool is_worth_it(const LoopStep& loop, const SharedRows& rows) const {
     constexpr int64_t kCacheLine = 64;
     int64_t held = 0, longest = 0;

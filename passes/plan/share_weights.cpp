@@ -59,7 +59,8 @@ class WeightSharing {
     for (const BoundParameter& bound : parameters_)
       for (WeightId id : bound.weights) want(wanted_[id.index], bound);
     weigh_time();
-    // A kernel reads all its tables in one way: one that must stay row-major keeps those of its other launches so.
+    // A kernel reads all its tables in one storage: one that must stay row-major keeps the tables of its other launches
+    // so.
     while (keep_row_major()) {
     }
     for (const BoundParameter& bound : parameters_)

@@ -23,7 +23,7 @@ class SignalWriter {
   /// The signal that `step` raises when it is done, one of `count` elements: for its own rank's streams, or for the
   /// ranks of `axes`. It is added unless the step raises such a signal already.
   SignalId done_signal(Step& step, const std::vector<int>& axes, int count);
-  /// The same for a step that stands in a place whose buffers it does not touch.
+  /// The same for a step of another place, whose buffers it does not touch.
   SignalId done_signal(Step& step, PlaceId place, const std::vector<int>& axes, int count);
 
  private:

@@ -1,5 +1,5 @@
-// A Loop is written with copies: what it starts from into the carried value, and what a trip makes of it back at the
-// end of the trip. Most of them say only that two buffers are one:
+// A Loop is written with copies: from the initial value to the carried one, and from the next value back to it at the
+// end of each trip. Most of them say only that two buffers are one:
 //
 //   copy zeros to c                                               zeros and c_next lie where c does,
 //   loop { c_next = f(c);  h = g(c_next);  copy c_next to c }     and nothing is copied
@@ -53,7 +53,7 @@ class LoopUpdater {
   }
 
  private:
-  /// Inner loops first: what they carry is a buffer of the outer one.
+  /// Inner loops first: their carried values are buffers of the outer one.
   void visit(std::vector<Step>& steps) {
     for (Step& step : steps) {
       for (auto* body : bodies_of(step)) visit(*body);
@@ -62,8 +62,7 @@ class LoopUpdater {
     mark_start_copies(steps);
   }
 
-  /// Buffers of which one could lie where the other does: alike, in one kind of memory, and `made` not seen from
-  /// outside.
+  /// Whether `made` could lie where `old` does: equal storage in one kind of memory, and `made` not seen from outside.
   bool are_alike(BufferId made, BufferId old) const {
     const Buffer &a = plan_.buffer(made), &b = plan_.buffer(old);
     return !(made == old) && a.bytes == b.bytes && a.depth == b.depth && a.window == b.window && a.life == b.life &&

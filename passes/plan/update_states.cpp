@@ -44,7 +44,7 @@ std::vector<size_t> parameters_of(const LaunchStep& launch, BufferId buffer, siz
   return found;
 }
 
-/// The nodes that make what the buffer holds at the end.
+/// The nodes that make the last value of the buffer.
 std::vector<OriginId> makers_of(const Plan& plan, BufferId buffer) {
   std::vector<OriginId> makers;
   for (const Block& block : plan.blocks)
@@ -84,7 +84,7 @@ class StateUpdater {
   }
 
  private:
-  /// The buffers of each state. A state that the model does not read has none.
+  /// The buffers of each state. A state that the model does not read has no buffers.
   void bind() {
     const size_t states = plan_.states.size();
     for (size_t s = 0; s < states; ++s) {
@@ -128,7 +128,7 @@ class StateUpdater {
         in.name, plan_.places[in.place.index].name, out.name, plan_.places[out.place.index].name);
   }
 
-  /// The buffer and those that lie where it does, because a loop starts from them or makes its next value there.
+  /// The buffer and all buffers at the same place, because a loop starts from them or makes its next value there.
   std::set<uint32_t> lying_together(BufferId buffer) const {
     std::set<uint32_t> together{buffer.index};
     for (size_t before = 0; before != together.size();) {
@@ -190,8 +190,8 @@ class StateUpdater {
     return axis ? std::optional<Strategy>(Append{operands[0], *axis}) : std::nullopt;
   }
 
-  /// Launches of one kernel whose state, or a loop's carried value, is in place get a kernel that leaves what is there;
-  /// others keep theirs.
+  /// Launches of one kernel that update a state, or a loop's carried value, in place get a kernel that writes only the
+  /// changes; others keep theirs.
   void write_new_elements_only() {
     std::map<uint32_t, std::vector<std::pair<LaunchStep*, Strategy>>> partial;
     std::map<uint32_t, size_t> launches;

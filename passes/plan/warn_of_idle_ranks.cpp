@@ -1,5 +1,5 @@
 // Ranks that hold nothing: a dimension with fewer blocks than the ranks that slice it, so that the last of them compute
-// and store nothing. The program is right, but whoever asked for so many ranks wants to know.
+// and store nothing. The program is right, but the user of so many ranks should know.
 #include <set>
 
 #include "passes/plan/plan_parts.h"

@@ -1,4 +1,4 @@
-// Finds what a schedule's names mean. A name may be an op's, a value's or a node's of the model, which may have
+// Resolves a schedule's names. A name may be that of an op, of a value, or of a node of the model, which may have
 // become several ops; `{l}` binds a component and `*` stands for any text.
 #include "passes/select.h"
 
@@ -15,7 +15,7 @@ namespace weftc {
 
 namespace {
 
-/// A star selects a set: what it stands for tells no instances apart.
+/// A star selects a set, so the text that it matches does not distinguish instances.
 void forget_stars(Bindings& bound) {
   std::erase_if(bound, [](const auto& entry) { return entry.first.starts_with('*'); });
 }
@@ -152,7 +152,7 @@ std::vector<ValueId> SelectableNames::weights(const std::string& name) const {
   return others;
 }
 
-/// Calls `found` with each name that matches and what its variables are then, in order of the names.
+/// Calls `found` with each matching name and the bindings of its variables, in order of the names.
 template <class Found>
 void SelectableNames::for_each_match(const std::string& pattern, const Found& found) const {
   const NamePattern names(pattern);
@@ -231,8 +231,8 @@ std::vector<ValueId> SelectableNames::select_values(const Selector& selector, co
   return found;
 }
 
-/// Where a folded name ended: followed through what was folded again, to names that can be selected or that no later
-/// constant took up.
+/// The names into which a folded name went, through further folding: those that can be selected, or that no later
+/// constant absorbed.
 static std::set<std::string> folded_into(const Module& module, const SelectableNames& selectable,
                                          const std::string& name) {
   std::set<std::string> ends, seen{name};

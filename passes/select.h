@@ -38,7 +38,7 @@ class SelectableNames {
   /// Ops of a selector under bindings: of all matching names, or all readers for {uses: WEIGHT}.
   std::vector<OpId> select_ops(const Selector& selector, const Bindings& bindings) const;
   std::vector<ValueId> select_values(const Selector& selector, const Bindings& bindings) const;
-  /// Reports that a selector matched nothing, with what is near, and what became of a name that the import knew.
+  /// Reports that a selector matched nothing, with similar names, and explains where a name of the import went.
   void report_unmatched(const Selector& selector, Diags& diags) const;
 
  private:

@@ -44,7 +44,7 @@ std::string as_pattern(const std::string& name, const std::vector<std::string>& 
   return pattern;
 }
 
-/// True if the components stand in the name in this order; a variable or star stands for any.
+/// True if the components occur in the name in this order; a variable or star matches any.
 bool holds_in_order(const std::vector<std::string>& name, const std::vector<std::string>& components) {
   size_t next = 0;
   for (const std::string& component : name)

@@ -6,7 +6,7 @@
 
 namespace weftc {
 
-/// True for what an optimizer computes: all nodes that the op comes from are of the update.
+/// True for ops of an optimizer: all nodes that the op comes from are of the update.
 inline bool is_of_update(const Module& module, const Op& op) {
   return !op.origins.empty() && std::ranges::all_of(op.origins, [&](OriginId origin) {
     return module.origins[origin.index].phase == Phase::Update;

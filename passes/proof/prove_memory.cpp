@@ -25,7 +25,7 @@ struct PlacedDigit {
   bool operator==(const PlacedDigit&) const = default;
   auto operator<=>(const PlacedDigit&) const = default;
 };
-/// Elements of a buffer: those that have these digits, in a stripe of it.
+/// Elements of a buffer that have these digits, in a stripe of it.
 struct Part {
   std::vector<PlacedDigit> digits = {};
   std::optional<Stripe> stripe = {};
@@ -40,7 +40,8 @@ constexpr int kFirstTrip = -1;
 /// Which of the values that a buffer has one after another.
 struct Instance {
   int64_t number = 0;  // of all chunks and micro-batches
-  int trip = 0;        // of what a Loop carries: the trip that reads it, kFirstTrip of the first; 0 outside of it
+  int trip = 0;        // of a value that a Loop carries: the trip that reads it, kFirstTrip in the first; 0 outside of
+                       // a loop
   bool operator==(const Instance&) const = default;
   auto operator<=>(const Instance&) const = default;
 };
@@ -52,7 +53,7 @@ struct Touch {
   uint32_t buffer;
   Instance instance;
   bool write;
-  bool reads;      // a read, or a write that accumulates onto what earlier chunks wrote
+  bool reads;      // a read, or a write that accumulates onto writes of earlier chunks
   bool exchanged;  // by a kernel over the peer table
   Part part;
 };
@@ -68,7 +69,7 @@ bool is_apart(const Part& a, const Part& b) {
   return a.stripe && b.stripe && is_apart(*a.stripe, *b.stripe);
 }
 
-/// Whether stripes together are all of what is read.
+/// Whether stripes together cover the read.
 bool covers(std::vector<Stripe> stripes, const Part& read) {
   if (stripes.empty()) return false;
   const int dim = stripes[0].dim;
@@ -92,7 +93,8 @@ struct Piece {
   int64_t before = -1;            // a buffer of the same type that the owner takes the place of, part by part
   std::vector<Part> overwritten;  // those parts
 
-  /// Whether what `read` means is here: its own value, or a part of what is being replaced that is not yet.
+  /// Whether the value that `read` expects is still there: it is the current one, or the part of the former one that is
+  /// not overwritten yet.
   bool holds(const Touch& read) const {
     if (owner == read.buffer) return instance == read.instance;
     return before == read.buffer && std::all_of(overwritten.begin(), overwritten.end(),
@@ -258,7 +260,7 @@ class Walk {
     }
   }
 
-  /// Checks one access against what the memory holds, then records it.
+  /// Checks one access against the contents of the memory, then records it.
   void touch_one(int rank, const Touch& touch) {
     Memory& m = memory(rank, plan_.buffers[touch.buffer].window);
     if (position(rank, touch.buffer).kind == Position::Kind::Absent) {
@@ -443,7 +445,8 @@ class Walk {
     check_states();
   }
 
-  /// Where a state is read next lies what was made of it: in place, or copied there by the last write.
+  /// Checks that the next value of a state lies where the state is read next: in place, or copied there by the last
+  /// write.
   void check_states() {
     std::map<uint32_t, std::set<uint32_t>> next;  // buffers by the one whose next value they are
     for (const StateSlot& state : plan_.states) {

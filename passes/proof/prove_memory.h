@@ -1,5 +1,5 @@
-// The part of the proof that looks at memory: no two conflicting accesses without a path between them, every read finds
-// what was written for it.
+// The part of the proof about memory: no two conflicting accesses without a path between them, and every read finds the
+// value that was written for it.
 #pragma once
 #include <string>
 #include <vector>

@@ -42,7 +42,8 @@ class Checks {
     wrong_.push_back(format(pattern, arguments...));
   }
 
-  /// A loop that is missing would leave what it starts from to be read.
+  /// Checks that every kernel is launched by all its users. Without this, a missing loop would leave its initial value
+  /// to be read.
   void check_launches() {
     std::set<std::pair<uint32_t, std::string>> launched;
     for (const Block& block : plan_.blocks)
@@ -145,8 +146,7 @@ class Checks {
     return element_count(local_dims(buffer.type, buffer.mesh, coordinates));
   }
 
-  /// Both ends of each message mean the same global elements, and all messages to a rank together are what it
-  /// holds.
+  /// Both ends of each message refer to the same global elements, and all messages to a rank together cover its slice.
   void check_transfer(const TransferTable& table) {
     const Buffer &from = plan_.buffer(table.from), &to = plan_.buffer(table.to);
     std::map<int, int64_t> received;
@@ -182,7 +182,8 @@ class Checks {
     }
   }
 
-  /// Where a trip left what it is to carry as it is, the next one would take the value before that for it.
+  /// Checks that each trip writes each carried value. If a trip left one unchanged, the next one would read an old
+  /// value.
   void check_carried(const Step& step, const LoopStep& loop) {
     for (BufferId carried : loop.carried) {
       const auto brings = [&](const Step& inner) {
@@ -229,7 +230,7 @@ class Checks {
                   plan_.buffer(b).name, step.name);
   }
 
-  /// Panels that a thread keeps are of what stays as it is while the chain runs.
+  /// A thread may keep only panels of an operand that does not change while the chain runs.
   void check_kept(const Step& step, const LoopStep& loop, const Step& inner, const LaunchStep& launch) {
     const auto* product = std::get_if<StridedProduct>(&plan_.kernel(launch.kernel).strategy);
     if (!product || !product->kept_bytes) return;
@@ -241,8 +242,8 @@ class Checks {
     if (is_made) wrong("'{}' keeps panels of '{}', which '{}' makes", inner.name, plan_.buffer(kept).name, step.name);
   }
 
-  /// A chain has one trip, blocks along each axis, and room for one of what lies between its kernels; another loop has
-  /// one axis.
+  /// A chain has one trip, blocks along each axis, and memory for one block of its intermediate values; another loop
+  /// has one axis.
   bool check_axes(const Step& step, const LoopStep& loop) {
     const SharedRows& rows = *loop.rows;
     const bool is_chain = loop.max_trips == 1 && !loop.trip_count && !loop.condition && !loop.iteration;
@@ -463,7 +464,7 @@ static std::vector<std::string> prove_events(const Plan& plan, bool second_branc
   return prove_memory(events);
 }
 
-/// True if an If stands among the steps: then both ways are proved.
+/// True if an If is among the steps: then both branches are proved.
 static bool has_branch(const std::vector<Step>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
     if (std::holds_alternative<IfStep>(step.what)) return true;

@@ -28,7 +28,7 @@ class AxisSearch {
  private:
   using Keeps = std::function<bool(int node, int choice)>;
 
-  /// Frees axis after axis until none gains anything.
+  /// Frees axis after axis until no axis gains anything.
   void improve(std::vector<int> choices, int axis) {
     int64_t cost = keeps_limit(choices) ? cost_of(problem_, choices) : kForbiddenCost;
     for (int idle = 0; idle < sharding_.axes(); axis = (axis + 1) % sharding_.axes()) {
@@ -36,7 +36,7 @@ class AxisSearch {
         return differs_on_alone(axis, node, choice, choices[static_cast<size_t>(node)]);
       });
       const int64_t next_cost = next.empty() ? kForbiddenCost : cost_of(problem_, next);
-      idle = next_cost < cost ? 1 : idle + 1;  // an axis that gained is as good as it gets beside the others
+      idle = next_cost < cost ? 1 : idle + 1;  // an axis that gained cannot gain more while the others stay
       if (next_cost < cost) cost = next_cost, choices = std::move(next);
     }
     if (cost < best_cost_) best_cost_ = cost, best_ = std::move(choices);

@@ -19,7 +19,7 @@ std::optional<Layout> KeptLayouts::requested(const LayoutRequest& request, Value
   return requested_layout(request, type, module_.mesh(graph, graph.producer_op(value).place), none_fits);
 }
 
-/// True if what is demanded of a value's slices holds in a layout.
+/// True if the demands on a value's slices hold in a layout.
 bool KeptLayouts::is_enough(ValueId value, const Layout& layout) const {
   if (!demanded_.contains(value)) return true;
   const Mesh mesh = module_.mesh(module_.graph, module_.graph.producer_op(value).place);

@@ -79,7 +79,7 @@ class KnownLayoutsFinder {
     return state == states_.end() ? nullptr : state->second;
   }
 
-  /// True for inputs that are neither parameters nor what an optimizer keeps of them.
+  /// True for inputs that are neither parameters nor optimizer states of parameters.
   bool is_data(ValueId input) const {
     const State* state = state_of(input);
     return !state || (!state->initial && state->of.empty());
@@ -91,7 +91,7 @@ class KnownLayoutsFinder {
     return state ? state->initial && state->of.empty() : graph_.producer_op(value).kind == OpKind::Constant;
   }
 
-  /// Matrices and larger ones: what else there is takes no time and no memory to speak of.
+  /// Matrices and larger ones: other parameters take hardly any time or memory.
   std::vector<ValueId> parameters(const std::set<Reader>& wanted) const {
     std::vector<ValueId> found;
     for (const OpId id : graph_.order())

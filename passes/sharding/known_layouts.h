@@ -1,4 +1,4 @@
-// Layouts that people write by hand and have names for, of any model: what a plan is compared with.
+// Well-known layouts for any model, with which a plan is compared.
 //
 //   repeated       every rank does all
 //   data parallel  inputs in slices of samples
@@ -19,7 +19,7 @@ struct KnownLayouts {
   std::string missing = {};              // why the model has no such layouts
 };
 
-/// On all axes of a mesh. About what the user's entries are about they say nothing.
+/// On all axes of a mesh. They skip values that the user's entries cover.
 std::vector<KnownLayouts> known_layouts(const Module& module, const KeptLayouts& kept, const Mesh& mesh);
 /// Data parallel alone.
 KnownLayouts data_parallel_layouts(const Module& module, const KeptLayouts& kept, const Mesh& mesh);

@@ -27,7 +27,7 @@ class LayerClasses {
   const std::vector<Class>& all() const { return classes_; }
   int of(OpId id) const { return class_of_[id.index]; }
   const Class& class_of(OpId id) const { return classes_[static_cast<size_t>(of(id))]; }
-  /// The number of an op's layer; of one by itself none.
+  /// The number of an op's layer; nothing for an op outside of layers.
   std::optional<int64_t> layer_of(const Graph& graph, OpId id) const;
 
  private:

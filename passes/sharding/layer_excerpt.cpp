@@ -9,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-// The layers that are kept: the first ones, of which the last stands for those that are left out, and the last ones. A
+// The layers that are kept: the first ones, the last of which stands for those that are left out, and the last ones. A
 // layer that stands for others has one on each side that does not stand at an end itself.
 constexpr int64_t kFirst = 3, kLast = 2;
 constexpr int kMiddle = kFirst - 1, kKept = kFirst + kLast;
@@ -165,7 +165,7 @@ ChosenLayouts LayerExcerpt::part_of(const ChosenLayouts& whole) const {
   return part;
 }
 
-// A reshard is of the layer of what it reads; of a value of no layer, of that of all its readers.
+// A reshard belongs to the layer of its operand; without one, to the layer of all its readers.
 LayerCopies LayerExcerpt::copies(const Graph& laid_out) const {
   std::vector<int> likeness(laid_out.op_capacity(), -1);  // by op: an op of the excerpt that counts alike
   const std::vector<OpId> order = laid_out.order();

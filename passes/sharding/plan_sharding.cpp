@@ -51,7 +51,7 @@ void measure(const Module& module, const Graph& graph, const Machine& machine, c
   }
 }
 
-/// Layouts of least cost, and what no layouts take less than.
+/// Layouts of least cost, and a lower bound for all layouts.
 struct Solved {
   ChosenLayouts layouts;
   double seconds = 0, bound = 0;
@@ -82,7 +82,7 @@ class Watch {
   const Clock::time_point begin_ = Clock::now();
 };
 
-/// Plans by time; of those that take the same the one on fewer axes is better.
+/// Plans by time; of plans with equal time, the one on fewer axes is better.
 std::pair<int64_t, size_t> rank_of_plan(const ShardingPlan& plan) {
   constexpr double kNothing = 1 / kPicoseconds;  // of a model that computes nothing
   return {std::llround(std::log(std::max(plan.seconds, kNothing)) / kNearlyBest), plan.mesh.size()};
@@ -218,8 +218,8 @@ class Planner {
                   static_cast<double>(solution.lower_bound) * unit, problem.size(solution), is_by_axes};
   }
 
-  /// The problem knows memory at one time, and not what collectives hold: a plan that takes more than there is is made
-  /// anew for as much less.
+  /// The problem counts memory at one time only, without buffers of collectives. If a plan takes more than there is, it
+  /// is made again with the limit lowered by the excess.
   std::optional<ShardingPlan> with_entries(Solved solved, bool is_each) {
     constexpr int kMostTries = 6;
     int64_t memory = machine_.memory;
@@ -246,7 +246,7 @@ class Planner {
     return finish(std::move(made), refused);
   }
 
-  /// Where memory is too small: those that take least if it were not.
+  /// If memory is too small, the layouts that would be best without the limit.
   std::optional<ShardingPlan> best_around_demands(const Mesh& mesh) {
     SolvedMesh solved = solve(mesh);
     std::optional<ShardingPlan> made = solved.folded || solved.each ? plan(std::move(solved)) : std::nullopt;

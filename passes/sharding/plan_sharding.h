@@ -33,7 +33,7 @@ struct ShardingPlan {
   std::vector<PlannedEntry> entries;
   double seconds = 0;     // that ops and collectives take one after the other, as the cost model has it
   double bound = 0;       // no choice of layouts on this mesh takes less
-  int64_t peak = 0;       // bytes of a rank: sources and what lives together
+  int64_t peak = 0;       // bytes of a rank: sources and values that live together
   bool is_bound = false;  // its seconds are the bound, and the rest is not known
   std::vector<ExchangeSum> exchanges;
   std::optional<SearchSize> search;  // that found it

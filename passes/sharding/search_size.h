@@ -1,4 +1,4 @@
-// How much there was to choose from, for who looks at a search afterwards.
+// The size of the search space, for statistics after a search.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -7,7 +7,7 @@ namespace weftc {
 
 struct SearchSize {
   int64_t ops = 0, classes = 0;            // the same op of all layers is one class
-  std::map<int, int64_t> ways, ways_left;  // how many ops have so many ways; of these, reduction leaves so many
+  std::map<int, int64_t> ways, ways_left;  // the number of ops by their number of ways; the same after reduction
   double seconds = 0;                      // of the whole search, entries too
 };
 

@@ -202,7 +202,7 @@ std::optional<int64_t> EntrySearch::cost_without(size_t entry) {
 /// Drops entries without which the graph takes hardly longer than `cost`, its cost with all of them, from the last
 /// entry on. Returns the new cost.
 int64_t EntrySearch::drop_needless(int64_t cost) {
-  if (cost >= kCannotRun) return cost;  // a part of that would be more than what any entry saves
+  if (cost >= kCannotRun) return cost;  // a part of that would be more than the savings of any entry
   const int64_t hardly = cost / kHardly;
   for (size_t e = added_.size(); e-- > 0;) {
     const auto is_demanded = [this](ValueId v) { return kept_.demands_slices(v); };
@@ -215,7 +215,7 @@ int64_t EntrySearch::drop_needless(int64_t cost) {
   return cost;
 }
 
-/// True for what a node was taken apart into: "fc/MatMul" of a node "fc", and the same of derivatives.
+/// True for a part of a decomposed node: "fc/MatMul" of a node "fc", and the same for derivatives.
 bool EntrySearch::is_part(const std::string& name) const {
   for (size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
     std::string node = name.substr(0, at);

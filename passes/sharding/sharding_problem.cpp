@@ -129,7 +129,7 @@ void ShardingProblem::add_memory(int64_t limit) {
   problem_.limit = limit;
 }
 
-/// A unit in which what all ranks take who do the same is far from what the solver takes for forbidden.
+/// Chooses a unit in which the cost of replicated layouts stays far below the solver's forbidden cost.
 void ShardingProblem::choose_unit() {
   constexpr int64_t kMostUnits = kForbiddenCost / 100;
   int64_t alike = 0;

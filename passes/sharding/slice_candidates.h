@@ -1,4 +1,4 @@
-// The slices of each value that a plan may choose between: those that some op makes or takes as a whole. A slice is
+// The slices of each value that a plan may choose between: those that some op makes or reads as a whole. A slice is
 // worth considering where it is one of a loop of an op, and wherever ops carry it from there. So come the parts of a
 // fused projection, which no one lists:
 //
@@ -15,7 +15,7 @@ namespace weftc {
 /// a slice.
 class SliceCandidates {
  public:
-  /// Those of the kept entries are among them. Values of one class have the same ones.
+  /// They include those of the kept entries. Values of one class have the same ones.
   SliceCandidates(const Module& module, const Graph& graph, const LayerClasses& classes, const KeptLayouts& kept);
 
   const std::vector<AxisState>& of(ValueId value, int axis) const;

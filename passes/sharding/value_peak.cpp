@@ -18,7 +18,7 @@ struct Lifetime {
   int first, last;
 };
 
-/// True for what stands between two pointwise ops and is read once: they become one kernel, which has it in registers.
+/// True for a value between two pointwise ops that is read once: they become one kernel, which keeps it in registers.
 bool is_fused_away(const Graph& graph, ValueId value) {
   const auto& uses = graph.value(value).uses;
   return uses.size() == 1 && uses.front().op && category(graph.producer_op(value)) == Category::Pointwise &&

@@ -133,8 +133,8 @@ ValueId put_view_of_integers(Rewriter& write, const Match& match) {
   return write.op(OpKind::DequantizeLinear, std::move(operands), std::move(attrs));
 }
 
-/// True if each window of a pool surely has elements of the image in it: the maximum of none is -inf, which no integer
-/// is.
+/// True if each window of a pool surely has elements of the image in it: the maximum of no elements is -inf, which no
+/// integer is.
 bool windows_hold_elements(const Op& pool) {
   const std::vector<int64_t>&kernel = pool.ints("kernel_shape"), pads = ints_of(pool, "pads");
   for (size_t d = 0; d < kernel.size(); ++d) {

@@ -42,7 +42,7 @@ Tensor Match::tensor(ValueId value) const {
 bool Match::begins_otherwise(ValueId constant, double value) const {
   const Constant& stored = module_.constants[graph_.producer_op(constant).constant("value")];
   const auto size = static_cast<int64_t>(stored.bytes.size()), count = stored.count();
-  if (count == 0 || size % count != 0) return false;  // none, or several in a byte
+  if (count == 0 || size % count != 0) return false;  // no elements, or several in a byte
   return tensor_from_bytes(stored.dtype, {1}, stored.bytes.first(static_cast<size_t>(size / count))).at(0) != value;
 }
 
@@ -52,7 +52,7 @@ bool Match::fits_root(const Op& changed) const {
   return op_def(changed).infer(view, results) && results[0] == root_type();
 }
 
-/// Only the first result of the op is read: what the others hold is not looked at by any rule.
+/// Only the first result of the op is read: no rule looks at the others.
 static bool makes_one_result(const Graph& graph, const Op& op) {
   return std::all_of(op.outputs.begin() + 1, op.outputs.end(), [&](ValueId v) { return graph.value(v).uses.empty(); });
 }
@@ -121,7 +121,7 @@ void Rewriter::change(ValueId constant, const Tensor& tensor) {
 namespace {
 
 /// A rule whose result it matches again would fire forever. The rules of a terminating set fire at most a few times at
-/// an op: each takes an op away, or brings it nearer to where none fires.
+/// an op: each removes an op, or brings it nearer to a form in which no rule fires.
 constexpr int kRewritesPerOp = 16;
 
 class RuleDriver {
@@ -153,7 +153,7 @@ class RuleDriver {
       WEFT_CHECK(!fired || --left >= 0, std::string("rule ") + fired->name + " fires without end");
       any_fired |= fired != nullptr;
       const bool made_ops = graph.op_capacity() > first_new.index;
-      id = made_ops ? first_new : after;  // what was written may match again
+      id = made_ops ? first_new : after;  // the new ops may match again
     }
     return any_fired;
   }
@@ -197,8 +197,8 @@ class RuleDriver {
     graph.rename_op(graph.producer(replacement), op_name);
   }
 
-  /// Matched ops that nothing reads any more must not count as readers of what they read; a number stays, because it
-  /// may be the length of an extent.
+  /// Matched ops without readers must not count as readers of their operands; a number stays, because it may be the
+  /// length of an extent.
   void remove_unread(Graph& graph, const Match& match, const std::string& into) {
     for (OpId id : match.ops()) {
       if (!graph.is_live(id)) continue;  // the operand of two matched ops

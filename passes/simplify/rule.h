@@ -41,7 +41,7 @@ class Match {
  public:
   Match(const Module& module, const Graph& graph, OpId root) : module_(module), graph_(graph), root_(root) {}
 
-  /// The value that the pattern of that name stands for.
+  /// The value that matched the pattern of that name.
   ValueId operator[](std::string_view name) const;
   const TensorType& type(std::string_view name) const { return graph_.type((*this)[name]); }
   /// The op that makes the named value.
@@ -100,7 +100,7 @@ struct Rule {
 /// How often each rule fired.
 using RuleCounts = std::vector<std::pair<const Rule*, int>>;
 
-/// Applies rules bottom-up, in all regions, until none fires; where `may_join` says no, the matched ops stay apart.
+/// Applies rules bottom-up, in all regions, until no rule fires; where `may_join` is false, the matched ops stay apart.
 /// Rules that never come to an end are an internal error. Names that are gone are told to the module
 /// (Module::note_replaced).
 RuleCounts rewrite(

@@ -23,7 +23,7 @@ static std::vector<Rule> all_rules() {
   return all;
 }
 
-/// The stage of the schedule's pipeline that lists each node of the model, -1 where none does.
+/// The stage of the schedule's pipeline that lists each node of the model, -1 where no stage does.
 static std::vector<int> stages_of_nodes(const Module& module, const Schedule& schedule) {
   std::vector<int> stages(module.origins.size(), -1);
   if (!schedule.pipeline) return stages;
@@ -36,7 +36,7 @@ static std::vector<int> stages_of_nodes(const Module& module, const Schedule& sc
   return stages;
 }
 
-/// Nodes of two stages run at different times, perhaps in different places, so that no op can stand for both.
+/// Nodes of two stages run at different times, perhaps in different places, so no op can replace both.
 static bool is_in_one_stage(const Match& match, const std::vector<int>& stages) {
   int common = -1;
   for (const OpId id : match.ops())

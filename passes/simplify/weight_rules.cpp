@@ -137,7 +137,7 @@ std::optional<Affine> scaling(const Match& match) {
   return Affine{match.tensor(match["c"]).real, {}};
 }
 
-/// In training statistics are those of the operand.
+/// In training, statistics are computed from the operand.
 bool is_inference(const Match& match) { return int_of(match.root(), "training_mode") == 0; }
 
 bool weights_normalize(const Match& match) {

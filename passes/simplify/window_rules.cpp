@@ -1,8 +1,8 @@
 // Rules that move a border before a window op into the op itself, so that the border is never written to memory. Other
 // rules here cut off taps that read nothing else.
 //
-// A convolution skips what lies in its border, where it would have multiplied zeros by weights: for an infinite weight,
-// which makes those products NaN, the results differ.
+// A convolution skips its border, where a Pad would have multiplied zeros by weights: for an infinite weight, which
+// makes those products NaN, the results differ.
 #include <algorithm>
 #include <limits>
 
@@ -25,7 +25,7 @@ bool is_spatial_border(const Match& match, double value) {
   return is_zero(0) && is_zero(1) && std::none_of(pads.begin(), pads.end(), [](int64_t n) { return n < 0; });
 }
 
-/// The root on what was padded, with the border among its own pads.
+/// The root applied to the unpadded operand, with the border added to its own pads.
 Op with_border(const Match& match) {
   Op window = match.root();
   window.inputs[0] = match["x"];

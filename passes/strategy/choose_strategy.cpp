@@ -37,7 +37,7 @@ Verdict find_strategy(const StrategyContext& context, const std::string& name) {
   return verdict;
 }
 
-/// Few enough to be tried one by one: a quarter to four times as many as the rule chooses, and what is one of them.
+/// Few enough to be tried one by one: a quarter to four times the number that the rule chooses, and some of these.
 static std::vector<int64_t> panels_to_try(const StrategyContext& context, const StrategyRule& rule) {
   constexpr int64_t kLeast = 4;
   if (!has_panels(rule.name)) return {0};

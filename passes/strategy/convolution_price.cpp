@@ -1,6 +1,7 @@
 // Prices are sums of a few counts, each with a coefficient in nanoseconds: of a row, an output, a product. They were
 // fitted by least squares to the times of the runtime's functions on a Sapphire Rapids core, for AVX2 and for AVX-512.
-// Those of putting sums are of emitted programs with AVX-512, where what is put is known when they are compiled.
+// The coefficients of putting sums are from emitted programs with AVX-512, in which the put sums are known at compile
+// time.
 #include "passes/strategy/convolution_price.h"
 
 #include <algorithm>
@@ -10,10 +11,10 @@ namespace weftc {
 
 namespace {
 
-/// Nanoseconds of 16 products of a vector of outputs, by what computes them; half as many lanes take twice as long.
+/// Nanoseconds of 16 products of a vector of outputs, by strategy; half as many lanes take twice as long.
 struct ProductPrices {
   double direct, unfolded, rows, short_rows, point, winograd, tiled, large;
-  double put, a_tile;  // not of products: of one sum that lies between those of other filters; of 16 sums that do not
+  double put, a_tile;  // for sums, not products: one sum stored between those of other filters; 16 contiguous sums
 };
 constexpr ProductPrices kOfAvx512{0.191, 0.203, 0.208, 0.203, 0.193, 0.18, 0.18, 0.35, 0.15, 1.3};
 constexpr ProductPrices kOfAvx2{0.356, 0.36, 0.305, 0.363, 0.345, 0.42, 0.33, 0.59, 0.3, 3.7};
@@ -113,7 +114,7 @@ class Price {
 
   double copied_image() const { return kTransposed * images_ * groups_ * inputs_; }
 
-  /// The time to bring so many elements of filters, and those of the image, to other places first.
+  /// The time to first transpose that many elements of filters, and the image.
   template <class Convolution>
   double copied(const Convolution& s, double filters) const {
     return (s.copies_filters ? kTransposed * filters : 0) + (s.copies_image ? copied_image() : 0);
@@ -151,7 +152,7 @@ class Price {
            depth_ * (3.5 * whole + 1.6 * (runs - whole) + 0.52 * std::max(0., outputs_ - 16 * whole));
   }
 
-  /// The results of one group whose filters are rows, 16 outputs of each at once. Those of many filters lie pages
+  /// The results of one group whose filters are rows, 16 outputs of each at once. The results of many filters lie pages
   /// apart.
   double put_results() const {
     constexpr double kManyFilters = 64;

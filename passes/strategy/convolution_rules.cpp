@@ -64,8 +64,8 @@ bool is_row_major(const KernelBody& body, ValueId value, DType dtype) {
          body.kernel.parameters[load->parameter].type.dtype == dtype;
 }
 
-/// How many channels are summed differs from rank to rank: what multiplies all of them would read some that nobody
-/// wrote, and a filter's zeros do not make them nothing (0 * NaN is NaN).
+/// The number of summed channels differs from rank to rank. A kernel that multiplies all of them would read some that
+/// nobody wrote, and zeros in a filter do not cancel these (0 * NaN is NaN).
 constexpr const char* kRaggedChannels = "its channels are sliced unevenly";
 
 /// Whether all numbers that the runtime counts in 32 bits fit.
@@ -259,7 +259,7 @@ Verdict point_convolution(const StrategyContext& context) {
 }
 
 Verdict unfolded_convolution(const StrategyContext& context) {
-  constexpr int64_t kBlockElements = 262144;  // of what is unfolded at once, so that it stays in a near cache
+  constexpr int64_t kBlockElements = 262144;  // of an unfolded block, so that it stays in a near cache
   std::string why;
   const std::optional<WindowOp> found = host_convolution(context, why);
   if (!found) return {};

@@ -44,7 +44,7 @@ class LibraryMatcher {
         root_(root),
         dims_(at_.dims(root)) {}
 
-  /// Tries again with a variable split wherever that was what stood against it.
+  /// Tries again with a variable split if a division of it was the reason for a refusal.
   std::optional<LibraryProduct> run();
   const std::string& why() const { return why_; }
 
@@ -144,7 +144,7 @@ bool LibraryMatcher::read_operands() {
   return true;
 }
 
-/// From the product to the kernel's one output: what the library does, then views.
+/// From the product to the kernel's one output: first the library's epilogue, then views.
 bool LibraryMatcher::read_result() {
   if (body_.outputs().size() != 1) return refuse("it has several results");
   ValueId value = root_;
@@ -230,7 +230,7 @@ std::optional<int64_t> block_of(const IndexExpr& offset, const std::string& vari
   return {};
 }
 
-/// Splits a variable that stands inside a division. False if none does, or it is split already.
+/// Splits a variable that occurs inside a division. False if there is no such variable, or it is split already.
 bool LibraryMatcher::ask_split() {
   std::vector<std::pair<std::string, int64_t>> candidates = {{"m", rows_}};
   for (const BatchDim& d : batch_) candidates.emplace_back(d.variable, d.extent);
@@ -265,8 +265,8 @@ void LibraryMatcher::fold_batch() {
   out_.m.bound = rows_;
 }
 
-/// One of both strides is 1 and the other leaves room for a line, so that neither a repeated nor a reversed dimension
-/// is one. A dimension of one element may have any stride: it gets the one that it would have alone in memory.
+/// One of both strides is 1 and the other is at least the length of a line, which excludes repeated and reversed
+/// dimensions. A dimension of one element may have any stride: it gets the one that it would have alone in memory.
 bool is_matrix(int64_t rows, int64_t columns, LibraryProduct::Operand& of) {
   if (columns == 1) of.column = of.row == 1 ? rows : 1;
   if (rows == 1) of.row = of.column == 1 ? columns : 1;

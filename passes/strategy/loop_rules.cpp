@@ -79,7 +79,7 @@ Verdict scatter(const StrategyContext& context) {
   return scatters(context.body.body) ? Verdict{Scatter{}, ""} : Verdict{};
 }
 
-/// The operands lie in memory as they were given: TreeSums stands in a kernel alone.
+/// The operands lie in memory as they were given: TreeSums is the only op of its kernel.
 Verdict tree_walk(const StrategyContext& context) {
   return has_op(context.body.body, {OpKind::TreeSums}) ? Verdict{TreeWalk{}, ""} : Verdict{};
 }
@@ -95,16 +95,16 @@ Verdict box_selection(const StrategyContext& context) {
 /// How many elements are chosen before one decides where it goes.
 bool selects(const Graph& body) { return has_op(body, {OpKind::TruePositions, OpKind::BoxChoice}); }
 
-/// Steps that follow one another, of which every element goes through all.
+/// True for a loop, all steps of which every element goes through.
 static bool recurs(const Graph& body) { return has_op(body, {OpKind::Loop}); }
 
 Verdict recurrence(const StrategyContext& context) {
-  constexpr int64_t kVectors = 8;  // so that one hides what another waits for, and memory is read in long pieces
+  constexpr int64_t kVectors = 8;  // so that vectors hide each other's latency, and memory is read in long pieces
   if (!recurs(context.body.body)) return {};
   return {Recurrence{context.target.has_grid() ? 1 : kVectors * std::max(4, context.target.vector_floats)}, ""};
 }
 
-/// Only an exchange has the addresses of its peers' windows, and the barriers around what they write.
+/// Only an exchange has the addresses of its peers' windows, and barriers around its writes to them.
 bool exchanges(const StrategyContext& context) { return !context.body.group().empty(); }
 
 Verdict peer_exchange(const StrategyContext& context) {
@@ -114,7 +114,7 @@ Verdict peer_exchange(const StrategyContext& context) {
 
 bool chooses(const Graph& body) { return has_op(body, {OpKind::TopK}); }
 
-/// A line's elements are put where they belong by whoever has the line.
+/// The thread that has a line writes its elements to their places.
 Verdict top_k(const StrategyContext& context) {
   constexpr int64_t kWarpPasses = 8, kWarpLine = 1024;
   const KernelBody& body = context.body;

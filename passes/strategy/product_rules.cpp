@@ -9,7 +9,8 @@ namespace weftc {
 
 namespace {
 
-/// The result of the body's product of floats or 32-bit integers; none where it has none, or other loops as well.
+/// The result of the body's only product of floats or 32-bit integers; invalid where the body has no such product, or
+/// other loops as well.
 ValueId product_of(const Graph& body) {
   const ValueId root = contraction_of(body);
   if (!root) return {};
@@ -75,7 +76,7 @@ std::optional<PackedProduct> packed_weight(const StrategyContext& context, const
   return PackedProduct{number, Storage::panels(ndim, k_dim, n_dim, width), width, transposed};
 }
 
-/// Puts so many steps of k side by side in the panels. Empty, or what stands against that.
+/// Puts that many steps of k side by side in the panels. Empty, or the reason why it cannot.
 std::string put_together(const KernelBody& body, PackedProduct& packed, int64_t steps) {
   const Parameter& weight = body.kernel.parameters[packed.weight];
   const int k_dim = packed.transposed ? 1 : 0, n_dim = packed.transposed ? 0 : 1;

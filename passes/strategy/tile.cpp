@@ -23,8 +23,8 @@ static int64_t shared_bytes(const Tile& tile, DType dtype) {
   return 2 * bytes * 16 * (tile.m + 4 + tile.n);
 }
 
-/// Why a tile cannot be computed; empty: it can. Doubles take twice as many registers; in the one kernel of a loop over
-/// chunks a tile has the threads of that kernel, and fits into what its products share.
+/// Why a tile cannot be computed; empty: it can. Doubles take twice as many registers. In the one kernel of a loop over
+/// chunks, a tile has that kernel's threads and must fit into the shared memory of its products.
 static std::string tile_refusal(const StrategyContext& context, const Tile& tile, DType dtype) {
   const bool is_double = dtype == DType::F64;
   if (is_double && tile.m >= 128) return "a tile of 128 rows of doubles does not fit into registers";

@@ -64,7 +64,7 @@ std::vector<OpId> StepContext::select_all(const std::vector<Selector>& selectors
   return in_graph_order(graph(), ops);
 }
 
-/// "of an op (AllReduce)": what a selector of that name means now.
+/// "of an op (AllReduce)": the present meaning of a selector of that name.
 static std::string bearer_text(const Graph& graph, const SelectableNames& names, const std::string& name) {
   std::vector<OpId> ops = names.ops(name);
   if (ops.empty())
@@ -102,7 +102,7 @@ std::string cited_names(const std::vector<Selector>& selectors, const Bindings& 
   return join(names, ", ");
 }
 
-/// "fuse into far0": what emitted code cites instead of a line number.
+/// "fuse into far0": emitted code cites this instead of a line number.
 std::string citation(const TransformStep& step, const Bindings& bindings) {
   if (const auto* fuse = std::get_if<FuseStep>(&step.what)) return "fuse into " + substitute(fuse->into, bindings);
   const std::string names = cited_names(selectors_of(step), bindings);
@@ -130,12 +130,12 @@ void apply_step(Module& module, SelectableNames& names, const TransformStep& ste
     store_sliced_sources(module, module.graph, ops_before);
     names.add_new_ops();
   }
-  store_sliced_sources(module, module.graph);  // what stood before may have lost its other readers
+  store_sliced_sources(module, module.graph);  // former ops may have lost their other readers
   names.add_new_ops();
 }
 
-/// Steps that have nothing to do on one rank, where nothing is exchanged: those that name a collective, or what such a
-/// step would have made. A name that is neither is a mistake on one rank too.
+/// Steps that have nothing to do on one rank, where nothing is exchanged: those that name a collective, or the result
+/// of such a step. A name that is neither is a mistake on one rank too.
 class LeftOut {
  public:
   LeftOut(Module& module, const SelectableNames& names) : names_(names), made_(module.left_out) {
@@ -163,7 +163,7 @@ class LeftOut {
     return std::any_of(instances.begin(), instances.end(),
                        [&](const Bindings& bindings) { return !names_.select_ops(selector, bindings).empty(); });
   }
-  /// "down.sum" where there is a 'down', or what a step before would have made.
+  /// "down.sum" where there is a 'down', or a name that an earlier step would have made.
   bool is_exchanged(const Selector& selector) const {
     const size_t dot = selector.text.rfind('.');
     const bool is_of_node =

@@ -58,12 +58,12 @@ class ChunkTyper {
       layout.set(static_cast<int>(module_.mesh(graph_, graph_.producer_op(v).place).size()), seed->second);
     return layout;
   }
-  /// Types the ops until none asks for more.
+  /// Types the ops until no op requests more.
   void type(const std::vector<OpId>& ops) {
     do pass(ops);
     while (asked_more_);
   }
-  /// Types the ops once, as far as none is refused.
+  /// Types the ops once, up to the first that is refused.
   void pass(const std::vector<OpId>& ops) {
     asked_more_ = false;
     out_ = {};
@@ -86,7 +86,7 @@ class ChunkTyper {
   std::optional<OpLayouts> settle_asked(const Op& op, const Mesh& axes, const std::vector<Layout>& now,
                                         OpLayouts forward);
   void refuse_unsliced(ValueId v, const std::string& reader);
-  /// The slice that readers want of a value made inside; R if none does.
+  /// The slice that readers want of a value made inside; R if no reader wants one.
   AxisState asked(ValueId v) const {
     const auto at = asked_.find(v);
     return at == asked_.end() ? AxisState{} : at->second.state;
@@ -146,8 +146,8 @@ void ChunkTyper::check_operands(OpId id) {
   }
 }
 
-/// A value from outside enters once: all that read it read all of it, or the same slices. Refuses where they do not;
-/// what some read whole and others in slices may then be cut for all: the value and the slices.
+/// A value from outside enters once: all that read it read all of it, or the same slices. Refuses other values. If some
+/// read the value whole and others in slices, it may be cut for all: returns the value and the slices.
 std::optional<std::pair<ValueId, AxisState>> ChunkTyper::differing_operand() {
   std::map<ValueId, std::pair<OpId, AxisState>> readers;
   for (const auto& [slot, needed] : out_.operands) {
@@ -173,8 +173,9 @@ void ChunkTyper::record(OpId id, ValueId result, Layout layout) {
   out_.inside[result] = std::move(layout);
 }
 
-// A slice of a chunk is asked of a value that is whole: free where it comes from outside; what is made inside is made
-// in slices the next time. False where another reader has asked for another slice, or it was asked for in vain.
+// Requests a slice of a chunk from a value that is whole. That is free if the value comes from outside; a value made
+// inside is made in slices the next time. False where another reader has asked for another slice, or it was asked for
+// in vain.
 bool ChunkTyper::demand(ValueId v, AxisState state, const std::string& reader) {
   if (!made_.contains(v)) return true;
   const auto [at, is_new] = asked_.insert({v, {state, reader}});
@@ -187,8 +188,8 @@ void ChunkTyper::refuse_unsliced(ValueId v, const std::string& reader) {
       format("'{}' does not depend on the chunk, but '{}' reads a slice of it", graph_.value(v).name, reader);
 }
 
-// An element of a draw or of an index pattern knows its position, so that it can be made in any slices; what is stored
-// is read as it lies.
+// An element of a draw or of an index pattern depends on its position only, so that it can be made in any slices; a
+// stored value is read in its layout.
 void ChunkTyper::type_source(OpId id) {
   const Op& op = graph_.op(id);
   const ValueId made = op.outputs[0];
@@ -256,7 +257,7 @@ void ChunkTyper::type_fused(OpId id) {
   for (size_t r = 0; r < op.outputs.size(); ++r) record(id, op.outputs[r], inner.inside.at(body.outputs()[r].value));
 }
 
-/// How the op settles where slices of its results are asked for; none after a refusal.
+/// How the op settles if slices of its results are requested; nothing after a refusal.
 std::optional<OpLayouts> ChunkTyper::settle_asked(const Op& op, const Mesh& axes, const std::vector<Layout>& now,
                                                   OpLayouts forward) {
   const int time = static_cast<int>(axes.size()) - 1;
@@ -273,8 +274,8 @@ std::optional<OpLayouts> ChunkTyper::settle_asked(const Op& op, const Mesh& axes
   return forward;
 }
 
-/// Types an op by the layout rules with the time axis; a reshard on that axis is a refusal (C2), but for a
-/// slice of what is there whole, which a chunk takes locally.
+/// Types an op by the layout rules with the time axis. A reshard on that axis is a refusal (C2), except for a slice of
+/// a whole value, which a chunk takes locally.
 void ChunkTyper::type_settled(OpId id) {
   const Op& op = graph_.op(id);
   const Mesh axes = mesh(op);

@@ -24,7 +24,7 @@ struct RegionOp {
   TransformId transform;
 };
 /// Replaces the planned (convex) set by one op of `kind` with one region; the region's ops keep names, origins and
-/// types, its parameters are named like the operands. Result types are those of the values. The new op's id.
+/// types, its parameters are named like the operands. Result types are the types of the values. The new op's id.
 OpId contract(Graph& graph, const RegionPlan& plan, RegionOp made);
 
 }  // namespace weftc

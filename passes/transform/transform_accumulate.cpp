@@ -232,7 +232,7 @@ class MicroBatchOps {
           std::all_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return state_of(typing, v) == Kind::R; });
       if (is_inside(id) && is_same && readers_of(op).outside) keep_in_front(id);
     }
-    for (OpId id : typing.ops)  // what is made once is sent once
+    for (OpId id : typing.ops)  // a value that is made once is sent once
       if (graph_.op(id).kind == OpKind::Transfer && outside_.contains(graph_.producer(graph_.op(id).inputs[0])))
         keep_in_front(id);
   }
@@ -266,11 +266,11 @@ class MicroBatchOps {
   const Graph& graph_;
   const std::map<ValueId, AxisState> seeds_;
   const int count_;
-  const std::set<ValueId> of_states_, of_batch_;  // what parameters, and inputs that are cut, take part in
+  const std::set<ValueId> of_states_, of_batch_;  // values that depend on parameters, or on inputs that are cut
   std::set<OpId> inside_, outside_;
   std::map<OpId, std::string> reasons_;  // why an op cannot run in micro-batches
   std::string needs_whole_;              // the first of them that is not about a sum
-  OpId whole_;                           // what that is about
+  OpId whole_;                           // the op of that reason
   ValueId sum_;                          // a sum over the batch in which the loss is not linear
 };
 
@@ -289,8 +289,8 @@ int64_t batch_of(const Module& module) {
   return batch;
 }
 
-/// True for an input whose rows meet another dimension than the first of what reads it: as many columns as the batch
-/// has rows.
+/// True for an input that a pointwise op broadcasts to more dimensions, where its rows meet another dimension than the
+/// first: it has as many columns as the batch has rows.
 bool is_spread(const Module& module, ValueId input) {
   const Graph& graph = module.graph;
   return std::ranges::any_of(graph.value(input).uses, [&](const Use& use) {

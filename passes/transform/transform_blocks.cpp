@@ -108,7 +108,7 @@ class OnceBlocks {
     return {behind_.contains(id) ? Turn::Behind : Turn::Before, phase(id), levels_.at(id), stage(id)};
   }
 
-  /// Numbers the blocks: those before the micro-batches, those of micro-batches, those after them.
+  /// Numbers the blocks: those before the micro-batches, then those of micro-batches, then those after them.
   void number(const PipelineRequest& request) {
     Pipeline& pipeline = *module_.pipeline;
     for (const auto& [id, key] : keys_) once_.insert({key, 0});
@@ -160,7 +160,7 @@ class OnceBlocks {
 
   Module& module_;
   Graph& graph_;
-  OpId chunk_;  // none: there is one micro-batch
+  OpId chunk_;  // invalid: there is one micro-batch
   std::vector<OpId> ops_;
   std::set<OpId> behind_;
   std::map<OpId, int> levels_;

@@ -82,7 +82,7 @@ class Bucket {
     if (bytes_ >= what_.bucket) close();
   }
 
-  /// Makes a kernel of what is in the bucket, and begins another one.
+  /// Makes a kernel of the collectives in the bucket, and begins another bucket.
   void close() {
     std::vector<OpId> ops;
     for (const OpId id : ops_) std::ranges::copy(halves_of(step_, id), std::back_inserter(ops));

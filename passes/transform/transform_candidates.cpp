@@ -55,7 +55,7 @@ bool is_tunable(const Op& op) {
          !op.outputs.empty();
 }
 
-/// One collective, or one of each layer, and what stands around it in the first layer.
+/// One collective, or one of each layer, and its surroundings in the first layer.
 class Neighbourhood {
  public:
   Neighbourhood(const Module& module, const std::string& collective, const std::vector<int>& chunks,
@@ -137,7 +137,7 @@ std::string Neighbourhood::selectable(OpId id) const {
   return pattern == name && name_.find('{') != std::string::npos ? "" : pattern;
 }
 
-/// The op that makes what `v` shows through views.
+/// The op that computes `v`, seen through views.
 OpId behind_views(const Graph& graph, ValueId v) {
   while (category(graph.producer_op(v)) == Category::View) v = graph.producer_op(v).inputs[0];
   return graph.producer(v);
@@ -172,7 +172,7 @@ std::string Neighbourhood::contraction_behind() const {
   return "";
 }
 
-/// All readers of the collective by name; none if one cannot be named, because an all-gather moves past all or
+/// All readers of the collective by name; empty if one cannot be named, because an all-gather moves past all readers or
 /// none.
 std::vector<std::string> Neighbourhood::readers() const {
   std::vector<std::string> names;
@@ -202,7 +202,7 @@ std::vector<std::string> Neighbourhood::followers() const {
   return names;
 }
 
-/// All-gathers of what these ops compute.
+/// All-gathers of the results of these ops.
 std::vector<std::string> Neighbourhood::gathers_of(const std::vector<std::string>& computed) const {
   std::vector<std::string> names;
   for (OpId id = graph_.next(op_); id; id = graph_.next(id)) {
@@ -230,7 +230,7 @@ std::vector<std::string> Neighbourhood::leaders() const {
   return names;
 }
 
-/// The names with all of the others, or else with those that can join one after the other.
+/// Extends the names by all of the others if that is legal, else by those that can join one after another.
 std::vector<std::string> Neighbourhood::grown(std::vector<std::string> names, const std::vector<std::string>& more,
                                               const AreLegal& legal) {
   std::vector<std::string> all = names;
@@ -243,7 +243,7 @@ std::vector<std::string> Neighbourhood::grown(std::vector<std::string> names, co
   return names;
 }
 
-/// The readers, which an all-gather moves past together, and then what else can run on slices, one by one.
+/// The readers, which an all-gather moves past together, and then other ops that can run on slices, one by one.
 std::vector<std::string> Neighbourhood::longest_past(const std::vector<TransformStep>& steps,
                                                      const std::string& gather) const {
   std::vector<std::string> past = readers();
@@ -317,7 +317,8 @@ void Neighbourhood::offer_splits() {
   for (int dim = 0; dim < dims; ++dim) offer_split(dim);
 }
 
-/// True if a value that one op reads is an all-reduce, or made of such values alone: their names, and those of the ops.
+/// True if the value has one reader and is an all-reduce, or computed from such values alone. Collects the names of the
+/// all-reduces, and of the other ops.
 bool Neighbourhood::collect_sums(ValueId value, std::vector<std::string>& sums, std::vector<std::string>& past) const {
   if (!value || graph_.value(value).uses.size() != 1) return false;
   const OpId id = graph_.producer(value);
@@ -330,7 +331,8 @@ bool Neighbourhood::collect_sums(ValueId value, std::vector<std::string>& sums, 
   return true;
 }
 
-/// All-reduces whose results are only added up, as one of the sum of what they reduce: of as many as the rules allow.
+/// Offers to join all-reduces whose results are only added up: one all-reduce of the sum of their operands, for as many
+/// as the rules allow.
 void Neighbourhood::offer_joint_sum() {
   std::vector<TransformStep> longest;
   size_t joined = 0;
@@ -348,8 +350,8 @@ void Neighbourhood::offer_joint_sum() {
   if (joined > 0) offer(format("reduce {} sums as one", joined), longest);
 }
 
-/// A reduce-scatter with what is computed from the slices and the all-gathers of that as one kernel; an all-gather with
-/// what computes its slices.
+/// Fuses a reduce-scatter with the ops that compute from its slices and their all-gathers, or an all-gather with the
+/// ops that compute its slices.
 void Neighbourhood::offer_fused() {
   std::vector<std::string> more;
   if (graph_.op(op_).kind == OpKind::AllGather) {

@@ -1,6 +1,6 @@
 // fuse: makes one region of ops, hence one kernel. With collectives it is a kernel over the peer table. Its ranks meet.
-// Every rank then reduces its part of its peers' operands, computes on it, and writes its result to those of all ranks.
-// Then they meet again.
+// Every rank then reduces its part of its peers' operands, computes on it, and writes its result into the results of
+// all ranks. Then they meet again.
 //
 //   %rs = ReduceScatter(%y), %bias = Add(%rs, %b), %ag = AllGather(%bias)   ->   %ag = Fused(%y, %b) { the same }
 //

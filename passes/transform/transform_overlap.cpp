@@ -42,7 +42,7 @@ bool computes(const Op& op) {
   return c != Category::Source && c != Category::View && c != Category::Collective && !meets_ranks(op);
 }
 
-/// A kernel over the peer table does what this collective does.
+/// A kernel over the peer table does the work of this collective.
 bool can_be_kernel(const StepContext& step, const Op& op) {
   if (op.kind != OpKind::AllReduce && op.kind != OpKind::ReduceScatter && op.kind != OpKind::AllGather) return false;
   const Mesh mesh = step.module.mesh(step.graph(), op.place);
@@ -79,7 +79,7 @@ bool can_be_kernels(const StepContext& step, const OverlapStep& what, const std:
   return true;
 }
 
-/// Each collective that stands alone becomes a kernel over the peer table, of the same name; `counted` follows.
+/// Each collective outside of a region becomes a kernel over the peer table, of the same name; `counted` follows.
 void make_collective_kernels(const StepContext& step, std::vector<OpId>& ops, ValueId& counted) {
   Graph& graph = step.graph();
   for (OpId& id : ops) {
@@ -252,7 +252,7 @@ std::vector<OpId> without_front(const Graph& graph, const std::vector<OpId>& ops
 /// Views can stay outside, where chunks do not cut them.
 bool is_view(const Op& op) { return category(op) == Category::View; }
 
-/// A rank's slice of what it has is neither computation nor exchange: a step of its own, no part of a kernel.
+/// A local slice of a replicated value is neither computation nor exchange: a step of its own, no part of a kernel.
 bool is_local_slice(const Op& op) { return op.kind == OpKind::ShardSlice; }
 
 void report(const StepContext& step, const OverlapStep& what, const Search& search, ValueId counted) {

@@ -8,7 +8,7 @@
 
 namespace weftc {
 
-/// The layout with `dim` sliced over `axes`, outer first, inside the slices already there; none if they do not fit.
+/// The layout with `dim` sliced over `axes`, outer first, inside the existing slices; nothing if they do not fit.
 static std::optional<Layout> slice_over(const TensorType& type, int dim, const std::vector<int64_t>& axes,
                                         const Mesh& mesh) {
   TensorType sliced = type;

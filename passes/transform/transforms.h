@@ -20,9 +20,9 @@ struct ChunkTypes {
   std::map<std::pair<OpId, uint32_t>, Layout> operands;
   size_t typed = 0;     // how many ops were, in that order, before one was refused
   std::string refusal;  // "" when the body types without a reshard on the time axis (C2)
-  OpId refused;         // the op that it is about; none: it is about several
+  OpId refused;         // the refused op; invalid: several are refused together
 };
-/// One instance of a step: the texts of its variables, where it stands, and how it will be cited.
+/// One instance of a step: the texts of its variables, its position, and how it will be cited.
 struct StepContext {
   Module& module;
   Diags& diags;
@@ -33,19 +33,19 @@ struct StepContext {
   const UncheckedRules* unchecked;  // Env::unchecked
 
   Graph& graph() const { return module.graph; }
-  /// The ops of a selector in this instance; reports and returns none where it matches nothing.
+  /// The ops of a selector in this instance; reports and returns no ops where it matches nothing.
   std::vector<OpId> select(const Selector& selector) const;
-  /// The ops of several selectors, each once, in graph order, with the views and local slices that stand between them,
-  /// without the inputs and weights that a pattern also meets. Reports and returns none where nothing else is named.
+  /// The ops of several selectors, each once, in graph order, with the views and local slices between them, without the
+  /// inputs and weights that a pattern also matches. Reports and returns no ops where nothing else is named.
   std::vector<OpId> select_all(const std::vector<Selector>& selectors) const;
   std::string name(const std::string& text) const { return substitute(text, bindings); }
-  /// A name that a step is about to make is free; else reports at `loc` what has it.
+  /// True if a name that a step is about to make is free; else reports at `loc` what has it.
   bool is_free(const std::string& made, const Loc& loc) const;
 };
 
 /// all-reduce -> reduce-scatter + all-gather.
 void split_collective(const StepContext& step, const SplitStep& what);
-/// The slices of its result's `dim` that the ranks of an all-reduce make when it is split; none if they do not fit.
+/// The slices of its result's `dim` that the ranks of an all-reduce make when it is split; nothing if they do not fit.
 std::optional<Layout> layout_of_slices(const Module& module, const Graph& graph, const Op& op, int dim);
 struct Halves {
   OpId scatter, gather;

@@ -104,7 +104,7 @@ double points_of(const OpView& op, const Mesh& mesh) {
   return points;
 }
 
-/// The type whose loops an op has.
+/// The dtype in which an op's operations are counted.
 DType dtype_of(const OpView& op) { return op.inputs() > 0 ? op.type(0).dtype : op.result_type(0).dtype; }
 
 void count_operations(const OpView& op, const Mesh& mesh, double function, Work& work) {
@@ -397,7 +397,7 @@ double contraction_operations(const Module& module, const Kernel& kernel) {
   return operations;
 }
 
-/// The ceilings of a kernel that has only a part of the machine, as that of a loop over chunks.
+/// The ceilings of a kernel that runs on a part of the machine, such as a loop over chunks.
 static Ceilings part_of(Ceilings ceilings) {
   for (double Ceilings::*rate : {&Ceilings::f32, &Ceilings::f64, &Ceilings::f16, &Ceilings::memory})
     ceilings.*rate *= ceilings.chunked;

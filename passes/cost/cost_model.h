@@ -12,8 +12,8 @@
 
 namespace weftc {
 
-/// The row of the table for a target, as a machine without a network of levels. A GPU without one takes that of the
-/// nearest older kind; its name says which.
+/// The row of the table for a target, as a machine without a network of levels. A GPU without a row takes the row of
+/// the nearest older kind; its name says which.
 Machine usual_machine(const Target& target);
 /// The ceilings of that row.
 Ceilings ceilings_of(const Target& target);

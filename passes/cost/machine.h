@@ -8,10 +8,10 @@ namespace weftc {
 
 /// The group of these ranks, which are numbered by units: rank r is in unit r / level.ranks of each level.
 RankGroup group_of(const Machine& machine, const std::vector<int>& ranks);
-/// The group that axes of a mesh over the ranks 0, 1, 2, ... join: that of the first rank, to which all others are
-/// alike.
+/// The group that axes of a mesh over the ranks 0, 1, 2, ... join: the group of the first rank, which is like all
+/// others.
 RankGroup group_of(const Machine& machine, const Mesh& mesh, const std::vector<int>& axes);
-/// The same of a place, whose ranks may be any.
+/// The same for a place, with any ranks.
 RankGroup group_of(const Machine& machine, const Place& place, const std::vector<int>& axes);
 
 /// Seconds of AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Reduce or Transfer (from one rank of two to the

@@ -195,8 +195,8 @@ class NcclModel {
     return total(protocol, latency, static_cast<double>(bytes), bus / 2 * tree_part(protocol, bytes));
   }
 
-  /// NVLS and NVLSTree. Each rank of a node is the head of a channel, whose rate is a whole ten of GB/s, the first that
-  /// NCCL's search finds.
+  /// NVLS and NVLSTree. Each rank of a node is the head of a channel. The channel's rate is a multiple of 10 GB/s, the
+  /// first that NCCL's search finds.
   double multicast(int64_t bytes) const {
     const double heads = to_.in_node;
     const double most = to_.gpu == kBlackwell ? 90 : 60;

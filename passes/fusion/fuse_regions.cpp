@@ -70,7 +70,7 @@ class KernelOutliner {
     }
   }
 
-  /// The op that a unit is there for: its kernel's root.
+  /// The main op of a unit: its kernel's root.
   OpId main_op(int unit) const {
     const OpId first = unit_ops_[unit].front();
     return in_group(first) ? fusion_.groups[fusion_.group_of[first.index]].root : first;
@@ -101,9 +101,9 @@ class KernelOutliner {
     return operands;
   }
 
-  /// By unit: its turn, a position in the graph's order, that of its main op. A unit that makes the next value of a
-  /// state comes after other readers of the old value, so that both may lie in one place. The results of a body may be
-  /// such values too.
+  /// By unit: its turn, which is the position of its main op in the graph's order. A unit that makes the next value of
+  /// a state comes after other readers of the old value, so that both may lie in one place. The results of a body may
+  /// be such values too.
   std::vector<int> turns_of_units(const std::vector<std::vector<int>>& operands) const {
     std::vector<int> position(graph_.op_capacity(), 0), turns;
     for (size_t i = 0; i < order_.size(); ++i) position[order_[i].index] = static_cast<int>(i);

@@ -55,8 +55,8 @@ class MemoryDecider {
     }
   }
 
-  /// Collectives and regions are no kernels. Scans, scatters and all gathers but Gather become kernels alone, whose
-  /// loops index their operands in memory instead of evaluating them element by element, so these are stored as well.
+  /// Collectives and regions are no kernels. Scans, scatters and all gathers except Gather become kernels of their own.
+  /// Their loops index operands in memory instead of evaluating them element by element, so these are stored as well.
   void store_operands() {
     for (OpId id : order_) {
       const Op& op = graph_.op(id);

@@ -20,8 +20,8 @@ namespace weftc {
 /// Larger kernels compile slowly and spill registers.
 constexpr int kMostMembers = 128;
 
-/// Ops that a pointwise kernel evaluates element by element, but whose operands it must find in memory, because it
-/// reads them at other indices than the element's own.
+/// Ops that a pointwise kernel evaluates element by element, but whose operands must be in memory, because it reads
+/// them at other indices than the element's own.
 bool is_loading_kind(OpKind kind);
 
 class FusionState {

@@ -67,7 +67,7 @@ class LoopJudge {
     return v == body_.inputs()[0];
   }
 
-  /// A value each step of which replaces one row, together all rows.
+  /// A value of which each step replaces one row, and all steps together all rows.
   bool is_collected(size_t carried) const {
     const Op& op = body_.producer_op(next(carried));
     if (op.kind != OpKind::ScatterND || !(op.inputs[0] == parameter(carried)) || text_of(op, "reduction") != "none")
@@ -140,7 +140,7 @@ class LoopJudge {
     }
   }
 
-  /// Row t or c - t of a value from outside; all those rows are there.
+  /// Row t or c - t of a value from outside, within its bounds.
   bool reads_row(const Op& op) const {
     const bool is_outside = is_parameter(op.inputs[0]) || body_.producer_op(op.inputs[0]).kind == OpKind::Constant;
     if (!is_outside || is_carried(op.inputs[0]) || !is_element(op.outputs[0]) || !trips_) return false;

@@ -38,7 +38,7 @@ class BodyCopy {
     return is_load_view(op) || is_literal(graph_, op) || is_pattern(op);
   }
 
-  /// Adds an Input for each value in memory that `value` is made of.
+  /// Adds an Input for each value in memory on which `value` depends.
   void load(ValueId value) {
     const OpId id = graph_.producer(value);
     if (values_.contains(value) || members_.contains(id)) return;

@@ -449,8 +449,7 @@ void GraphLayout::lay_loop(OpId id) {
   }
 }
 
-/// True if a request for a value, if there is one, leaves it free to have `layout`: it says nothing of the axes that
-/// slice.
+/// True if a request for a value, if it has one, permits `layout`: it does not mention the axes that slice.
 bool leaves_free(const LayoutRequests& requests, ValueId value, const Layout& layout, const Mesh& mesh) {
   const auto request = requests.results.find(value);
   if (request == requests.results.end()) return true;
@@ -461,7 +460,7 @@ bool leaves_free(const LayoutRequests& requests, ValueId value, const Layout& la
   return true;
 }
 
-/// A state that all its readers slice alike is stored sliced, unless the schedule says how it lies; the output that
+/// If all readers of a state slice it alike, it is stored sliced, unless the schedule gives its layout; the output that
 /// feeds it has the same layout.
 void store_sliced_states(Module& module, const LayoutRequests& requests) {
   Graph& graph = module.graph;

@@ -43,7 +43,7 @@ int find_axis(const Mesh& mesh, const std::string& name) {
   return -1;
 }
 
-/// Where a place has the axes that an entry names, its copy of an input or a constant lies as the entry says, too.
+/// If a place has the axes that an entry names, its copy of an input or a constant gets the entry's layout too.
 void bind_copies(const Module& module, const Graph& graph, LayoutRequests& requests) {
   if (module.places.size() == 1) return;
   const auto bind_all = [&](std::map<ValueId, LayoutRequest>& of) {

@@ -192,7 +192,7 @@ struct Slicing {
   bool ragged;
 };
 
-/// The result's dim whose digits hold the slice's digit (L5); a ragged slice needs a dim whose steps make up the same
+/// The result's dim whose digits hold the slice's digit (L5); a ragged slice needs a dim whose steps cover the same
 /// range of elements. Run-time lengths to the right must be the same in both shapes, so that steps are numbers of
 /// elements.
 std::optional<AxisState> through_reshape(const Shape& from, const Shape& to, const Slicing& s) {

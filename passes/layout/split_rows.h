@@ -1,4 +1,4 @@
-// Products and pointwise ops on rows that a Reshape has made of several dimensions, given these dimensions back.
+// Products and pointwise ops that read rows joined from several dimensions by a Reshape work on these dimensions again.
 #pragma once
 #include "passes/layout/layout_requests.h"
 

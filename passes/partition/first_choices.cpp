@@ -97,7 +97,7 @@ class FirstChoices {
   std::set<std::pair<int, int>> queue_;  // choices left, node
 };
 
-/// The same pairs allowed, and no costs.
+/// Sets all costs to 0, except those of forbidden pairs.
 void forget_costs(Region& region) {
   for (std::vector<double>& of_node : region.costs) std::fill(of_node.begin(), of_node.end(), 0.0);
   for (Region::Edge& edge : region.edges)

@@ -1,4 +1,4 @@
-// Where a search begins: choices that go with each other and take little memory.
+// Where a search begins: compatible choices that take little memory.
 #pragma once
 #include "passes/partition/region_search.h"
 

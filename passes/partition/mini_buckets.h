@@ -22,7 +22,7 @@ EliminationOrder elimination_order(const Region& region, double most_entries);
 
 class MiniBuckets {
  public:
-  /// `most_entries`: of one table; one whose neighbours alone have more is divided to single edges at the least.
+  /// `most_entries`: of one table; a table whose neighbours alone have more is divided, to single edges at the least.
   MiniBuckets(const Region& region, double most_entries);
   MiniBuckets(const MiniBuckets&) = delete;
   MiniBuckets& operator=(const MiniBuckets&) = delete;

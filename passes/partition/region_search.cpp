@@ -116,7 +116,8 @@ class RegionSearch {
     return true;
   }
 
-  /// The price of a time of the region is that of its tightest time in the graph, or all in proportion.
+  /// Distributes the region's prices to the times of the graph: in proportion to their present prices, or all to the
+  /// tightest time if these are 0.
   void put_prices_back() {
     for (size_t k = 0; k < prices_.size(); ++k) {
       const Region::Time& time = region_.times[k];

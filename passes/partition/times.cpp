@@ -46,7 +46,7 @@ std::pair<int64_t, int64_t> most_change(const UsageChanges& changes) {
   return {rise, fall};
 }
 
-/// By time: can all nodes together take more than there is?
+/// By time: can all nodes together take more memory than there is?
 std::vector<char> times_that_can_be_short(const std::vector<int64_t>& room,
                                           const std::vector<std::vector<UsageLease>*>& leases) {
   std::vector<int64_t> change(room.size() + 1, 0);

@@ -26,8 +26,8 @@ class TimePoints {
   std::vector<int64_t> points_;
 };
 
-/// By time, whether it can bind. False where all choices leave room, and where the usage cannot exceed that of a
-/// neighbouring kept time by more than the room does. Leases are those of each node.
+/// By time, whether it can bind. False where all choices leave room. Also false where the usage exceeds that of a
+/// neighbouring kept time at most by as much as the room does. Leases are those of each node.
 std::vector<char> times_that_bind(const std::vector<int64_t>& room,
                                   const std::vector<std::vector<UsageLease>*>& leases);
 

@@ -7,7 +7,7 @@
 namespace weftc {
 
 /// The closure of constraints start[b] - start[a] >= d, as longest paths. A constraint is added in O(n * n), and only
-/// where it says something new.
+/// if it is not implied already.
 class Distances {
  public:
   /// Without a constraint, no two of the starts are further apart than `most`.

@@ -164,8 +164,8 @@ int64_t FillSearch::rank(const Partial& partial, FillPreference preference) cons
   return sum;
 }
 
-/// Each block that can start next, unless one that takes no memory can end before it: that one fits into the time
-/// before, and nothing gets worse.
+/// Each block that can start next, unless a block that takes no memory can end before it: that block fits into the time
+/// before, without harm.
 void FillSearch::branch(Partial& partial, size_t number, int64_t below, FillPreference preference,
                         std::vector<Child>& children) {
   std::vector<std::pair<int, int64_t>> ready;

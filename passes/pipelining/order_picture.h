@@ -59,8 +59,8 @@ struct OrderPicture {
   int64_t length = 0;                // from the first begin of any micro-batch, which is 0, to the last end
   std::optional<int64_t> least;      // no order of these blocks is shorter, as far as is known
   std::optional<Repetend> repetend;  // nothing where the order does not repeat itself
-  /// The warm-up ends when the order begins to repeat itself, else when every rank has begun; the drain begins when it
-  /// ends to, else when the first rank has done all it has.
+  /// The warm-up ends when the order begins to repeat, else when every rank has begun. The drain begins when it stops
+  /// repeating, else when the first rank has finished.
   int64_t warm_up_end = 0, drain_begin = 0;
 
   /// The part of the length in which a rank runs no block of a micro-batch, averaged over ranks that run any.
@@ -68,7 +68,7 @@ struct OrderPicture {
   double bubble_of(const PictureLane& lane) const;
   /// The stages that a rank runs, by their first boxes.
   std::vector<std::string> stages_of(const PictureLane& lane) const;
-  /// That of an order as short as the bound.
+  /// The idle part of an order as short as the bound.
   double least_bubble() const;
   int64_t first_begin() const, last_end() const;  // of all boxes
 };

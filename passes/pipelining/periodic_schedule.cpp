@@ -16,7 +16,7 @@ namespace {
 /// One decision gets this part of the remaining steps (1 / kShare), so that many decisions can fail to end.
 constexpr uint64_t kShare = 3;
 
-/// The same block starts in the order of its micro-batches: copies that are exchanged give nothing new.
+/// Copies of a block start in the order of their micro-batches: exchanging copies gives nothing new.
 std::vector<RepeatedOrder> order_of_copies(size_t blocks, int copies) {
   std::vector<RepeatedOrder> orders;
   for (int copy = 0; copies > 1 && copy < copies; ++copy)

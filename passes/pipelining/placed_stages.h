@@ -49,12 +49,12 @@ struct PlacedStages {
   bool are_even() const;
 };
 
-/// Cuts of different periods, the longest first: of those whose period is no longer the one whose stages and messages
+/// Cuts of different periods, the longest first. No period is longer than that of the cut whose stages and messages
 /// together take least. For a line without branches, the best cut for any number of micro-batches is among them, up to
 /// 1 / 200 of the time. Every rank has a stage. Empty where no cut fits the memory, or there are no choices.
 std::vector<PlacedStages> place_stages(const PlacedLine& line);
 
-/// The same with as many ranks for every stage.
+/// The same with equally many ranks for every stage.
 std::vector<PlacedStages> place_even_stages(const PlacedLine& line);
 
 }  // namespace weftc

@@ -56,7 +56,7 @@ struct MemoryLease {
 struct MemoryLeases {
   std::vector<MemoryLease> all;
   int unmatched = -1;   // a block that gives back too much
-  int unreturned = -1;  // a block of whose memory some is kept
+  int unreturned = -1;  // a block whose memory is not given back
 };
 MemoryLeases leases_of(const PipelineProblem& problem, int device, const std::vector<std::vector<bool>>& before);
 

@@ -118,13 +118,13 @@ class StorageChooser {
     launches_.push_back(std::move(bound));
   }
 
-  /// Strategies whose elements are reached by their indices, wherever they lie.
+  /// Strategies that reach elements by their indices, in any storage.
   static bool reads_any_storage(const Kernel& kernel) {
     return copies_image(kernel.strategy) || std::holds_alternative<WindowReduction>(kernel.strategy) ||
            std::holds_alternative<Elementwise>(kernel.strategy) || std::holds_alternative<Rows>(kernel.strategy);
   }
 
-  /// Products put their results where the indices say.
+  /// Products store their results by index.
   static bool writes_any_storage(const Kernel& kernel) {
     return std::holds_alternative<PackedProduct>(kernel.strategy) ||
            std::holds_alternative<StridedProduct>(kernel.strategy);
@@ -154,8 +154,8 @@ class StorageChooser {
     return direct && body.dims(image_of(body))[kChannels] % direct->together != 0;
   }
 
-  /// Whether a convolution has filters that change. Norms' derivatives go along the rows of its images, and take
-  /// several times as long where these lie apart; to copy the images takes less than they gain.
+  /// Whether a convolution has filters that change. Derivatives of norms read the rows of their images, and take
+  /// several times as long where rows are not contiguous; copying the images takes less time than that gains.
   static bool is_of_training(const Strategy& strategy) {
     const auto* direct = std::get_if<DirectConvolution>(&strategy);
     return direct && direct->copies_filters;

@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// One launched kernel's strategy, and for a convolution whose strategy prices chose also the other forms.
+/// One launched kernel's strategy. For a convolution whose strategy was chosen by price, also the other forms.
 struct StrategyChoice {
   Strategy strategy;
   ConvolutionForms forms = {};

@@ -55,7 +55,7 @@ bool comes_from(const Graph& body, ValueId value, ValueId from) {
                                       [&](ValueId input) { return input && comes_from(body, input, from); });
 }
 
-/// Whether no other operand of the Concat is made of the piece's parameter.
+/// Whether no other operand of the Concat comes from the piece's parameter.
 bool reads_once(const KernelBody& body, const Op& concat, const Piece& piece) {
   const ValueId from = body.body.inputs()[piece.parameter];
   for (size_t i = 0; i < concat.inputs.size(); ++i)
@@ -64,7 +64,7 @@ bool reads_once(const KernelBody& body, const Op& concat, const Piece& piece) {
   return true;
 }
 
-/// The pieces that a Concat is made of, as far as it is made of such.
+/// The pieces that make up a Concat, as far as it consists of pieces.
 std::vector<Piece> pieces_of(const KernelBody& body, const Op& concat) {
   const int dim = static_cast<int>(concat.integer("axis"));
   const auto extent = [&](ValueId value) { return body.dims(value)[static_cast<size_t>(dim)]; };
@@ -88,7 +88,7 @@ std::vector<Piece> pieces_of(const KernelBody& body, const Op& concat) {
   return pieces;
 }
 
-/// Host strategies that put each result where its indices say.
+/// Host strategies that store each result by its index.
 bool writes_stripes(const Strategy& strategy) {
   return std::holds_alternative<Elementwise>(strategy) || std::holds_alternative<PackedProduct>(strategy) ||
          std::holds_alternative<StridedProduct>(strategy) || std::holds_alternative<WindowReduction>(strategy) ||

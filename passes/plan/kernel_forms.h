@@ -23,8 +23,8 @@ class KernelForms {
  public:
   explicit KernelForms(PlanDraft& draft) : draft_(draft) {}
 
-  /// The launch of step `user` takes its operands as `storages` says, one for each parameter. The kernel itself takes
-  /// the form of its first launch, so all its launches must be given one.
+  /// The launch of step `user` takes its operands in `storages`, one for each parameter. The kernel itself takes the
+  /// form of its first launch, so all its launches must be given one.
   void lay(LaunchStep& launch, const std::string& user, const std::vector<Storage>& storages);
 
  private:

@@ -72,7 +72,7 @@ std::set<size_t> kernels_of_states(const Plan& plan) {
   return kernels;
 }
 
-/// Nodes, and kernels whose own name no node has. A kernel with other launches besides that of a state may be copied
+/// Nodes, and kernels with a name that no node has. A kernel with other launches besides that of a state may be copied
 /// for the latter once it has its strategy, which the copy shares.
 Named kernels_by_name(const Plan& plan) {
   Named named = kernels_by_node(plan);
@@ -97,7 +97,7 @@ class KernelNames {
     return {};
   }
 
-  /// The kernel's own name, or else an op inside it, as long as it means nothing else; "": there is no such name.
+  /// The kernel's own name, or else an op inside it, if it means nothing else; "": there is no such name.
   std::string name_of(size_t k) const {
     const Kernel& kernel = plan_.kernels[k];
     if (means_only(kernel.name, k)) return kernel.name;
@@ -185,7 +185,7 @@ class PinResolver {
                  join(texts, ", "));
   }
 
-  /// Whether the kernel would have been that of a transform which has nothing to do on one rank.
+  /// Whether a transform that has nothing to do on one rank would have made the kernel.
   bool is_left_out(const KernelPin& pin) const {
     return std::any_of(left_out_.begin(), left_out_.end(), [&](const std::string& made) {
       return NamePattern(pin.name).match(made) || NamePattern(made).match(pin.name);

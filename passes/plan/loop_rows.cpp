@@ -29,7 +29,7 @@ std::optional<Length> stride_in(const RowAxis& axis, const Operand& operand) {
   return operand.weight ? find(axis.weight_strides, operand.weight) : find(axis.strides, operand.buffer);
 }
 
-/// A kernel that computes all of its results on this rank, from memory that nobody else reaches.
+/// A kernel that computes all of its results on this rank, from memory that no other rank reaches.
 bool stands_alone(const Kernel& kernel) {
   return std::all_of(kernel.parameters.begin(), kernel.parameters.end(), [](const Parameter& parameter) {
     return !parameter.window && parameter.whole_over.empty() && parameter.type.layout.is_replicated();

@@ -27,7 +27,7 @@ struct RowContext {
     std::vector<std::optional<Length>> strides;
     std::string text() const;  // equal launches, and no others, have equal texts
   };
-  /// Answers so far, by the texts of launches: networks are made of the same ones over and over.
+  /// Cached answers, by the texts of launches: networks consist of the same ones many times.
   mutable std::map<std::string, std::optional<BodyRows>> known = {};
 };
 

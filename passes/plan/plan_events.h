@@ -25,7 +25,7 @@ struct Event {
   int rank = 0, lane = 0;
   int micro_batch = 0;
   std::vector<int> chunks;  // coordinates of the time axes: the micro-batch if there are several, then enclosing Fors
-  std::vector<LoopTrip> trips;  // of the enclosing Loops, and of the Loop whose step this is
+  std::vector<LoopTrip> trips;  // of the enclosing Loops, and of the step's own Loop
   int start = -1, end = -1;     // nodes
   // A Loop is an event before each trip and one at its end, an If one before and one after its branch. Only the last
   // event raises signals, and the event after a branch touches nothing.

@@ -26,7 +26,7 @@ void StepWriter::make_lengths() {
   demand_relations();
 }
 
-/// True if the request alone does not say the length.
+/// True if the length cannot be read from the request alone.
 bool StepWriter::is_made(const Length& length) const {
   bool made = false;
   for_each_name(length, [&](const LengthSymbolPtr& name) {

@@ -108,7 +108,7 @@ class BufferPlanner {
     range_[root(with)].add(range_[b]);
   }
 
-  /// An all-reduce may write where it reads, if nobody reads the partial sums afterwards.
+  /// An all-reduce may be in place, if nothing reads the partial sums afterwards.
   void join_reductions(const std::vector<Step>& steps, bool overlapped) {
     for (const Step& step : steps) {
       for (const auto* body : bodies_of(step))

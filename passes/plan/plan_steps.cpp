@@ -223,7 +223,7 @@ void StepWriter::write_input(Scope& scope, const Op& op) {
   p_.plan.inputs.push_back({input_name(scope.graph, op), scope.graph.type(v), buffer(id).mesh, buffer(id).place, id});
 }
 
-/// The same memory under another shape. A region's result has its buffer before it is made.
+/// Gives an alias the memory of its operand. A region's result has its buffer before it is made.
 void StepWriter::write_alias(Scope& scope, const Op& op) {
   if (!scope[op.outputs[0]].buffer) scope[op.outputs[0]] = scope[op.inputs[0]];
 }

@@ -31,7 +31,7 @@ class SignalWriter {
 };
 
 /// The last leaf step on `stream` that precedes steps[at], and the number of times that it runs (`count`, left as it is
-/// outside of loops). Descends into For loops, whose last chunk is meant; an If or a Loop counts as one step.
+/// outside of loops). Descends into the last chunk of For loops; an If or a Loop counts as one step.
 Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count);
 /// The same for the blocks that run before this one at its place, where the Plan's order determines them: for a step
 /// that runs once after all micro-batches, it is in the last one. Null for other blocks.

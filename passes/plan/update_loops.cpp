@@ -1,5 +1,5 @@
 // A Loop is written with copies: from the initial value to the carried one, and from the next value back to it at the
-// end of each trip. Most of them say only that two buffers are one:
+// end of each trip. Most of these copies can be avoided by placing two buffers together:
 //
 //   copy zeros to c                                               zeros and c_next lie where c does,
 //   loop { c_next = f(c);  h = g(c_next);  copy c_next to c }     and nothing is copied

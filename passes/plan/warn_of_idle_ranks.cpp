@@ -29,7 +29,7 @@ class IdleRanks {
   explicit IdleRanks(PlanDraft& planning) : planning_(planning) {}
 
   void look_at(const std::string& name, PlaceId place_id, TensorType type) {
-    if (type.count() == 0) return;  // nobody holds anything
+    if (type.count() == 0) return;  // no rank holds anything
     const Place& place = planning_.plan.places[place_id.index];
     for (int a = type.layout.size() - 1; a >= static_cast<int>(place.mesh.size()); --a) type.layout.set(a, {});
     const std::vector<int> ranks = idle_ranks(place, type);

@@ -15,7 +15,7 @@ namespace {
 constexpr double kSlack = 1.05;
 constexpr int64_t kNever = INT64_MAX / 4;
 
-/// How many stages there are if each takes as much as the time allows; too many where an item alone takes longer.
+/// The number of stages if each takes as much as the time allows; too many where an item alone takes longer.
 int stages_within(const std::vector<LineItem>& line, double most) {
   int stages = 1;
   double time = 0;

@@ -25,7 +25,8 @@ static std::string like_state(const Module& module, ValueId x) {
   return graph.value(x).name;
 }
 
-/// True for the Gradient of the training itself: it is by parameters. It may be that of a multiple of the loss.
+/// True for the Gradient of the training itself: it is by parameters. Its result may be a derivative of a multiple of
+/// the loss.
 static bool is_of_training(const Module& module, const Op& gradient) {
   const auto is_parameter = [&](const std::string& x) {
     return std::ranges::any_of(module.states, [&](const State& state) { return state.input == x; });
@@ -49,8 +50,7 @@ static OpId op_that_cuts(const Backward& back, ValueId from, OpId gradient) {
   return {};
 }
 
-/// A parameter whose every way to the loss is cut would never change: false after reporting it with the op that cuts
-/// one.
+/// A parameter would never change if every way to the loss is cut. False after reporting the op that cuts one.
 static bool has_all_derivatives(Backward& back, OpId gradient) {
   const Module& module = back.module();
   const Graph& graph = back.graph();
@@ -99,7 +99,7 @@ static void replace_gradient(Module& module, OpId gradient, Diags& diags) {
   if (back.walk() && has_all_derivatives(back, gradient)) hand_over(back, gradient);
 }
 
-/// Nodes of the model that no figure needs are there for the next parameters.
+/// Nodes of the model that no figure needs are only for the next parameters.
 static void mark_update(Module& module) {
   const Graph& graph = module.graph;
   std::vector<ValueId> figures;

@@ -14,7 +14,7 @@ namespace weftc {
 /// Gives the operands of a typed op of the module's graph the lengths that the op takes theirs for, and adds the
 /// relations. True where the op has other operands now: it is to be typed again.
 bool fit_counts(Module& module, Graph& graph, OpId id, const ShapeValues& shapes);
-/// The same of the operand of a Reshape that has no type yet, to a shape of numbers.
+/// The same for the operand of a Reshape that has no type yet, to a shape of numbers.
 void fit_reshaped(Module& module, Graph& graph, OpId id, const ShapeValues& shapes);
 
 }  // namespace weftc

@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// True for an operand whose elements do not matter.
+/// True for an operand whose elements have no effect.
 static bool reads_type_only(const Op& op, size_t input) { return op.kind == OpKind::CastLike && input == 1; }
 
 bool is_evaluated(const Graph& graph, OpId id) {
@@ -68,7 +68,7 @@ void fold_op(Module& module, Graph& graph, OpId id) {
     context.global_dims.push_back(graph.type(v).dims());
   }
   op_def(op).eval(context);
-  if (context.is_refused) return;  // the program says so when it comes to it
+  if (context.is_refused) return;  // the program reports it when it runs the op
   replace_by_constants(module, graph, id, results);
 }
 

@@ -13,7 +13,7 @@ bool is_foldable(const Module& module, const Graph& graph, OpId id);
 bool widens_to_float(const Graph& graph, const Op& op);
 /// Replaces the op by Constants that keep its results' names. The op must be foldable and typed.
 void fold_op(Module& module, Graph& graph, OpId id);
-/// The same with results that are known already.
+/// The same with given results.
 void replace_by_constants(Module& module, Graph& graph, OpId id, const std::vector<Tensor>& results);
 
 }  // namespace weftc

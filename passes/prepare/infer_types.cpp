@@ -14,7 +14,7 @@ namespace weftc {
 
 namespace {
 
-/// An inference whose graph is thrown away.
+/// A trial inference, whose graph is discarded.
 struct Trial {
   int errors;
   KnownLengths found;

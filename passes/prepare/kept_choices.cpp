@@ -116,7 +116,7 @@ class PeakEstimate {
     OpId op;
     bool is_again;
   };
-  using Held = std::pair<ValueId, bool>;  // a value, and whether it is the one that was computed again
+  using Held = std::pair<ValueId, bool>;  // a value, and whether it is the recomputed copy
 
   std::map<Held, size_t> last_readers() const {
     std::map<Held, size_t> last;

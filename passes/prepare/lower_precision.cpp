@@ -48,8 +48,8 @@ class PrecisionLowerer {
 
  private:
   /// Whether kernels for the op multiply pairs of bfloat16: of one matrix, and of filters that read all channels. Large
-  /// outputs of 3 x 3 windows come cheaper from minimal filtering with floats: it multiplies a third as much, where
-  /// pairs take less than half of the time.
+  /// outputs of 3 x 3 windows are faster by minimal filtering with floats: it multiplies a third as much, whereas
+  /// pairs take a little less than half of the time.
   bool multiplies_pairs(const Op& op) const {
     constexpr int64_t kLargeOutput = 20;
     const Dims weight = graph_.type(op.inputs[1]).dims();

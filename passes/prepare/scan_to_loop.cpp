@@ -105,7 +105,7 @@ OpId add_loop(Graph& graph, OpId before, LoopDraft&& draft, const Op& scan, Valu
   return graph.add(std::move(loop), before);
 }
 
-/// One element of the batch a trip: a Scan of its own, whose results are collected.
+/// One element of the batch a trip: a Scan of its own, with its results collected.
 OpId add_batch_loop(Module& module, Graph& graph, OpId id, const Op& scan, int64_t batch) {
   LoopDraft draft(module, scan);
   const size_t own = static_cast<size_t>(scan.integer("states") + scan.integer("num_scan_inputs"));

@@ -128,8 +128,8 @@ void Stages::find_phases() {
   }
 }
 
-/// Where not every node is listed, a node is the model's if it reads an image or a matrix; masks and positions are made
-/// of less.
+/// If not every node is listed, a node is the model's if it reads an image or a matrix; masks and positions are
+/// computed from smaller values.
 bool Stages::is_large(const Op& source) const {
   const std::vector<StageRequest>& stages = schedule_.pipeline->stages;
   const bool lists_all = !schedule_.pipeline->cuts && std::ranges::none_of(stages, &StageRequest::has_rest);
@@ -158,7 +158,7 @@ void Stages::find_free() {
       for (const Graph::Output& output : graph_.outputs())
         if (output.name == state.output && !is_free(graph_.producer(output.value))) bound.insert(state.input);
   } while (bound.size() != before);
-  for (const OpId id : graph_.order()) {  // a parameter under another shape, and numbers made of states
+  for (const OpId id : graph_.order()) {  // a parameter under another shape, and numbers computed from states
     const Op& op = graph_.op(id);
     const bool is_of_sources = std::ranges::all_of(
         op.inputs, [&](ValueId v) { return !v || is_source(graph_.producer_op(v)) || is_free(graph_.producer(v)); });

@@ -19,7 +19,7 @@ struct BlockRead {
   bool same_place;  // through memory, without a transfer
 };
 
-/// "fc.again.grad" of "fc": the node whose derivative, or whose result once more, an op computes.
+/// "fc" for "fc.again.grad": the forward node that an op differentiates or recomputes.
 std::string name_of_forward(std::string name);
 
 /// True for ops that compute nothing: inputs, constants, draws.
@@ -137,7 +137,7 @@ class Stages {
   std::vector<Phase> phase_of_;
   std::vector<bool> of_weights_;      // of a split backward pass: no other stage waits for it
   std::vector<bool> is_figure_;       // of a training: forward, and no derivative is computed from it
-  std::vector<bool> is_total_;        // a figure, made of figures of several stages
+  std::vector<bool> is_total_;        // a figure, computed from figures of several stages
   std::vector<bool> free_;            // computed from inputs and constants alone, and listed by no stage
   std::vector<bool> of_parameters_;   // of a training: forward, computed from parameters alone, and not free
   std::map<OpId, int> listed_;        // the stages that list such ops

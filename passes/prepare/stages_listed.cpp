@@ -22,7 +22,7 @@ std::string module_of(const std::string& node, const Aliases& aliases) {
   return found;
 }
 
-/// The nodes that read the results of an op, by their modules where the exporter says these.
+/// The nodes that read the results of an op, by their modules where the exporter names these.
 template <class IsOfModel>
 void add_readers(const Module& module, OpId id, const Aliases& aliases, const IsOfModel& is_of_model,
                  std::set<std::string>& readers) {

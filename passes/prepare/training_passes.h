@@ -1,5 +1,5 @@
-// The forward and the backward pass of a training step, and which ops of the forward pass are computed again where
-// the backward pass finds less kept than it reads.
+// The forward and the backward pass of a training step, and the ops of the forward pass that are recomputed because too
+// little is kept for the backward pass.
 #pragma once
 #include <set>
 #include <unordered_set>
@@ -19,8 +19,8 @@ class TrainingPasses {
   bool is_late(OpId id) const { return is_late_[id.index]; }
   /// All late ops, in the order of the graph.
   const std::vector<OpId>& late() const { return late_; }
-  /// True for a result of the forward pass that is in memory only if it is kept: inputs, parameters among them, and
-  /// constants are there anyway.
+  /// True for a result of the forward pass that is in memory only if it is kept. Inputs (also parameters) and constants
+  /// are always in memory.
   bool is_made_forward(const Graph& graph, ValueId v) const;
 
  private:
@@ -45,7 +45,7 @@ inline bool is_there(const Graph& graph, const TrainingPasses& passes, const Kep
   return !passes.is_made_forward(graph, v) || kept.contains(v);
 }
 
-/// An op of the forward pass that is computed again, and the first late op that needs it.
+/// An op of the forward pass that is recomputed, and the first late op that needs it.
 struct Again {
   OpId op, reader;
 };

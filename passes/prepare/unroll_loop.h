@@ -1,4 +1,4 @@
-// A Loop whose trips have different types (a sequence that grows, a tensor that is concatenated to) is written out.
+// Unrolls a Loop whose trips have different types (a sequence that grows, a tensor that is concatenated to).
 #pragma once
 #include "passes/prepare/unfold_sequences.h"
 

@@ -238,7 +238,7 @@ class Walk {
   /// peers.
   void touch_all(int e, bool write) {
     const Event& event = events_.events[e];
-    const bool alone = event.start != event.end;  // not joined: a kernel that reaches its peers by itself
+    const bool alone = event.start != event.end;  // start and end are apart: a kernel that reaches its peers by itself
     for (const Access& access : event.step->accesses) {
       if (access.write != write || !event.touches) continue;
       const Buffer& buffer = plan_.buffer(access.buffer);
@@ -315,8 +315,8 @@ class Walk {
     return a.buffer == b.buffer || is_in_place(*events_.events[a.event].step, a.buffer, b.buffer);
   }
 
-  /// One step may read a buffer and write another one in the same memory only where it reads each element before it
-  /// writes it.
+  /// One step may read a buffer and write another one in the same memory only if it reads each element before it writes
+  /// it.
   bool is_in_place(const Step& step, uint32_t a, uint32_t b) const {
     if (const auto* what = std::get_if<CollectiveStep>(&step.what)) return what->kind == OpKind::AllReduce;
     if (const auto* copy = std::get_if<CopyStep>(&step.what)) return copy->in_place;
@@ -414,7 +414,7 @@ class Walk {
       if (!length.is_made) for_each_holder(length.place, [&](int rank) { load(rank, length.buffer); });
   }
 
-  /// Outputs are there at the end; inputs, which the next iteration reads again, are still there.
+  /// Outputs are valid at the end; inputs, which the next iteration reads again, are still valid.
   void check_ports() {
     const auto holds = [&](int rank, BufferId id) {
       Memory& m = memory(rank, plan_.buffer(id).window);

@@ -322,7 +322,7 @@ class Checks {
     }
   }
 
-  /// The step says that it touches the buffer.
+  /// The step declares its access to the buffer.
   void check_access(const Step& step, BufferId buffer, bool write) {
     for (const Access& access : step.accesses)
       if (access.buffer == buffer && access.write == write) return;
@@ -423,7 +423,7 @@ class Checks {
         wrong("'{}' joins other ranks than those whose '{}' it reads", step.name, plan_.buffer(what.from).name);
   }
 
-  /// The step's types change as its kind says, on its own axes only, in buffers that it declares.
+  /// The step's types change according to its kind, on its own axes only, in buffers that it declares.
   void check_collective(const Step& step, const CollectiveStep& what) {
     check_trips(step, what.place, what.mesh);
     check_peers(step, what);
@@ -490,7 +490,7 @@ static Plan evaluation_of(const Plan& plan) {
       const auto* send = std::get_if<SendStep>(&step.what);
       if (!send || step.phase == Phase::Forward) return;
       const BufferId from = plan.transfers[static_cast<size_t>(send->transfer)].from;
-      step.what = CopyStep{from, from, true};  // nobody receives it
+      step.what = CopyStep{from, from, true};  // no rank receives it
       step.accesses.clear();
     });
   std::erase_if(part.outputs, [&](const Port& port) { return !plan.training->is_figure(port.name); });

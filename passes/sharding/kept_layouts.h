@@ -19,9 +19,9 @@ class KeptLayouts {
   void demand_slices(ValueId value) { demanded_.insert(value); }
   bool demands_slices(ValueId value) const { return demanded_.contains(value); }
 
-  /// True if an entry says how a value lies, or with `use` how readers get it.
+  /// True if an entry gives a value's layout, or with `use` the one in which readers get it.
   bool has(ValueId value, bool use) const { return (use ? requests_.uses : requests_.results).contains(value); }
-  /// True if readers may find a value so. An input or constant lies as its entry says and no further.
+  /// True if readers may find a value so. An input or constant gets the layout of its entry alone.
   bool allows(ValueId value, const Layout& layout) const;
   /// True if readers may get a value so.
   bool allows_use(ValueId value, const Layout& layout) const;

@@ -1,4 +1,4 @@
-// Models repeat their layers: the same op of each of them is one choice of a plan, as it is one line of a schedule.
+// Models repeat their layers: the same op of all layers is one choice of a plan, and one line of a schedule.
 //
 //   h.0.mlp.c_fc, h.1.mlp.c_fc, ... h.11.mlp.c_fc   ->   one class, "h.{l}.mlp.c_fc"
 #pragma once
@@ -13,16 +13,16 @@ namespace weftc {
 /// Ops of one kind, with operands and results of one type, whose names differ in one number that counts layers.
 class LayerClasses {
  public:
-  /// Ops about whose operands and results different kept entries are, are of different classes.
+  /// Ops with different kept entries for their operands and results are in different classes.
   explicit LayerClasses(const Graph& graph, const KeptLayouts* kept = nullptr);
   /// Every op in a class of its own.
   static LayerClasses of_one(const Graph& graph);
-  /// The classes of a graph that has some of the ops of another one: `whole` by op of the part.
+  /// The classes of a graph that has some of the ops of a larger one: `whole` by op of the part.
   static LayerClasses of_part(const Graph& part, const LayerClasses& of_whole, const std::vector<OpId>& whole);
 
   struct Class {
     std::vector<OpId> ops;  // in the graph's order
-    std::string pattern;    // the name of all, with `{l}` in place of the number; "": an op by itself
+    std::string pattern;    // the name of all, with `{l}` in place of the number; "": an op outside of layers
   };
   const std::vector<Class>& all() const { return classes_; }
   int of(OpId id) const { return class_of_[id.index]; }
@@ -38,7 +38,7 @@ class LayerClasses {
   std::vector<int> class_of_;  // by op
 };
 
-/// The ways to read one number of a name as that of a layer: the name with `{l}` in its place, and the number.
+/// The ways to read one number of a name as the number of a layer: the name with `{l}` in its place, and the number.
 std::vector<std::pair<std::string, int64_t>> layer_readings(const std::string& name);
 
 }  // namespace weftc

@@ -18,7 +18,7 @@ class LayerExcerpt {
   std::vector<State> states;  // those whose input and output are there
 
   LayerClasses classes() const { return LayerClasses::of_part(graph, *whole_classes_, whole_ops_); }
-  /// The layouts of the whole graph's ops and values that are there.
+  /// The layouts of the whole graph's ops and values that are in the excerpt.
   ChosenLayouts part_of(const ChosenLayouts& whole) const;
   /// How many copies each op stands for, in a graph that was laid out from the excerpt.
   LayerCopies copies(const Graph& laid_out) const;

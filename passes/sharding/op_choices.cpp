@@ -64,7 +64,7 @@ class OptionsOfOp {
   const SliceCandidates& slices_;
 };
 
-/// True if readers of the operands get them as kept entries say.
+/// True if readers of the operands get them as kept entries demand.
 bool are_kept(const Op& op, const OpChoice& choice, const KeptLayouts& kept) {
   for (size_t i = 0; i < op.inputs.size(); ++i)
     if (op.inputs[i] && !kept.allows_use(op.inputs[i], choice.operands[i])) return false;

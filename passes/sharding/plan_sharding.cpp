@@ -132,8 +132,8 @@ class Planner {
     return solved;
   }
 
-  /// The same op of all layers is one choice, unless layers that differ are faster by more than a little: of plans that
-  /// take the same the one with few lines is better. Many lines of many ops take long to try, and have to gain more.
+  /// The same op of all layers is one choice, unless different layers are faster by more than a little: of plans with
+  /// equal time, the one with few lines is better. Many lines of many ops take long to try, and have to gain more.
   std::optional<ShardingPlan> plan(SolvedMesh solved) {
     constexpr size_t kManyOps = 1000;
     const double much = module_.graph.op_count() > kManyOps ? 0.95 : 0.99;
@@ -262,8 +262,8 @@ class Planner {
     return plan;
   }
 
-  /// With entries that were tried on an excerpt of the layers; nothing without one, or where the whole graph takes
-  /// something else than the excerpt says.
+  /// With entries that were tried on an excerpt of the layers; nothing without an excerpt, or where its cost is not
+  /// that of the whole graph.
   std::optional<ShardingPlan> by_excerpt(const ChosenLayouts& layouts) {
     if (!excerpt_) return {};
     ShardingPlan made = plan_of({});

@@ -16,7 +16,7 @@ struct PlanLimits {
   std::optional<Mesh> mesh;  // of the user; empty: all that the ranks can form
   double work = 1e9;         // of a search that proves nothing (SearchBudget)
   double near = 1.05;        // a mesh whose bound is this factor above another one's time gets no entries
-  size_t explained = 1;      // for the first plans, this many, it is computed what their entries save
+  size_t explained = 1;      // the number of best plans for which the savings of entries are computed
   size_t most_ops = 3000;    // in larger graphs the same op of all layers is one choice
 };
 
@@ -32,7 +32,7 @@ struct ShardingPlan {
   Mesh mesh;
   std::vector<PlannedEntry> entries;
   double seconds = 0;     // that ops and collectives take one after the other, as the cost model has it
-  double bound = 0;       // no choice of layouts on this mesh takes less
+  double bound = 0;       // a lower bound on the time of all layouts on this mesh
   int64_t peak = 0;       // bytes of a rank: sources and values that live together
   bool is_bound = false;  // its seconds are the bound, and the rest is not known
   std::vector<ExchangeSum> exchanges;

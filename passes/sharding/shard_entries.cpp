@@ -244,7 +244,7 @@ std::vector<ValueId> EntrySearch::values_near(ValueId value) const {
   return near;
 }
 
-/// The same entry about a value, and about that of all layers if it is about several, where one name means them.
+/// The same entry for a value, or for all layers if it covers several, where one name means them.
 std::optional<EntrySearch::Named> EntrySearch::about(ValueId value, const Named& named) const {
   const Value& own = module_.graph.value(value);
   const bool is_source = category(module_.graph.op(own.producer)) == Category::Source;

@@ -65,8 +65,8 @@ const std::vector<AxisState>& SliceCandidates::of(ValueId value, int axis) const
   return found_[first_of_class(value).index][static_cast<size_t>(axis)];
 }
 
-/// The same slice of the values that members of a class read as operand `input`: of the first layer they may be of
-/// another class than of the others.
+/// The same slice for all values that members of a class read as operand `input`: in the first layer they may be of
+/// another class than in the others.
 void SliceCandidates::add_operands(OpId id, size_t input, int axis, const AxisState& state) {
   for (const OpId member : members(id))
     if (const ValueId v = graph_.op(member).inputs[input]) add({first_of_class(v), axis, state});

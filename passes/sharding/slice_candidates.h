@@ -1,6 +1,6 @@
 // The slices of each value that a plan may choose between: those that some op makes or reads as a whole. A slice is
-// worth considering where it is one of a loop of an op, and wherever ops carry it from there. So come the parts of a
-// fused projection, which no one lists:
+// worth considering if it slices a loop of an op, and wherever ops carry it from there. So come the parts of a fused
+// projection, which no one lists:
 //
 //   %q = Slice(%qkv) of columns 0 to 63      %q sliced by heads: S(1,16)
 //   %qkv = MatMul(%x, %w)               ->   %qkv, %w sliced by heads of each part: S(1,16) of 192 columns
@@ -41,7 +41,7 @@ class SliceCandidates {
   const Graph& graph_;
   const LayerClasses& classes_;
   std::vector<std::vector<std::vector<AxisState>>> found_;  // by the first value of a class, axis
-  std::vector<Slice> left_;                                 // whose neighbours have not been looked at
+  std::vector<Slice> left_;                                 // with neighbours that have not been visited
 };
 
 /// True for an op whose operands and results are laid out by rules: it has a factor rule or is a view.

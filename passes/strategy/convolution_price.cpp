@@ -31,7 +31,7 @@ ProductPrices product_prices(const Target& target) {
 
 double panels_of(double count) { return std::ceil(count / 16); }
 
-/// The counts that prices are made of, as real numbers.
+/// The counts in the prices, as real numbers.
 class Price {
  public:
   Price(const WindowGeometry& g, const Target& target)
@@ -131,8 +131,8 @@ class Price {
   /// Whether a panel of a group is computed without another one.
   double lone_panels() const { return lanes_ >= 16 ? std::fmod(panels_of(filters_), 2) : 0; }
 
-  /// The panels of a group's filters, as long as they take: with AVX-512 two take less than twice as long as one, with
-  /// AVX2 half a panel less than one.
+  /// The panels of a group's filters, weighted by time: with AVX-512 two panels take less than twice as long as one,
+  /// with AVX2 half a panel less than one.
   double direct_panels() const {
     const double panels = panels_of(filters_);
     if (lanes_ >= 16) return panels + 0.28 * lone_panels();

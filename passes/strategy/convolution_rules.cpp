@@ -121,8 +121,8 @@ std::optional<size_t> filter_weight(const KernelBody& body, const Op& op, std::s
   return number;
 }
 
-/// Whether outputs are the rows of a product: a sum of few terms takes less time than to find where each of its rows
-/// begins.
+/// Whether outputs are the rows of a product: computing a sum of few terms takes less time than finding where each of
+/// its rows begins.
 bool is_product_of_outputs(const WindowGeometry& g) {
   constexpr int64_t kFewTerms = 128, kMostTerms = 1024, kFewFilters = 48;  // as short_product.h takes at most
   return g.plain && g.groups == 1 &&

@@ -28,7 +28,7 @@ struct BatchDim {
   int64_t extent, a = 0, b = 0, y = 0;
 };
 
-/// A variable whose values lie in blocks: v = outer * block + inner.
+/// A variable that is split into blocks: v = outer * block + inner.
 struct Split {
   std::string variable;
   int64_t block = 0;

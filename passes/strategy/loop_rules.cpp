@@ -1,5 +1,5 @@
-// Kernels that are loops over elements: views that turn a tensor, scatters, exchanges over the peer table, rows, and
-// elements each by itself.
+// Kernels that are loops over elements: views that transpose, scatters, exchanges over the peer table, rows, and single
+// elements.
 #include <algorithm>
 
 #include "ir/op_def.h"
@@ -72,7 +72,7 @@ Verdict scan(const StrategyContext& context) {
   return {Scan{context.target.has_grid() && lines < kFewLines && length >= kLongLine}, ""};
 }
 
-/// Updates go where their indices say: an element does not know which of them it gets.
+/// Updates go to the places that their indices give: an element does not know which updates it gets.
 static bool scatters(const Graph& body) { return has_op(body, {OpKind::ScatterElements, OpKind::ScatterND}); }
 
 Verdict scatter(const StrategyContext& context) {

@@ -63,7 +63,8 @@ Verdict plain_loops(const StrategyContext& context);
 
 /// Steps of k, or channels, that kernels multiply at once: four of bytes, two where both operands are bfloat16.
 int64_t steps_at_once(const Graph& body, const Op& contraction);
-/// Whether sums may be put out of registers: no op of the body calls a function, which would need those of other sums.
+/// Whether sums may be stored directly from registers: no op of the body calls a function, which would need the
+/// registers of other sums.
 bool puts_out_of_registers(const Graph& body);
 
 /// The first strategy of the tables that is legal, or one with a lower price; else plain loops, with the reasons

@@ -44,8 +44,8 @@ class OnceBlocks {
   const Pipeline::Block& block(const Op& op) const { return module_.pipeline->blocks[static_cast<size_t>(*op.block)]; }
   int stage(OpId id) const { return block(graph_.op(id)).stage; }
 
-  /// Finds the ops that run once. Those before the micro-batches make what these read, and send it on, whoever reads
-  /// it. Without micro-batches, the blocks of forward and backward pass stay.
+  /// Finds the ops that run once. Ops before the micro-batches make the operands of these, and send them on, whoever
+  /// reads them. Without micro-batches, the blocks of forward and backward pass stay.
   void find_ops() {
     std::vector<bool> is_in_front(graph_.op_capacity(), false);
     if (chunk_) is_in_front = ancestors_of(graph_, graph_.op(chunk_).inputs);

@@ -35,7 +35,7 @@ struct LayerPattern {
     const size_t end = std::min(name.find_first_not_of("0123456789", first), name.size());
     before = name.substr(0, first), number = name.substr(first, end - first);
   }
-  /// "h.3.mlp.bias" of layer 3 -> "h.{l}.mlp.bias"; a name of no layer, or of another one, stays.
+  /// "h.3.mlp.bias" of layer 3 -> "h.{l}.mlp.bias"; a name outside of layers, or of another layer, stays.
   std::string of(const std::string& name) const {
     const std::string start = before + number;
     const bool same =

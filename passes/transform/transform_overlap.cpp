@@ -114,8 +114,8 @@ std::vector<int64_t> candidate_blocks(const Graph& graph, const std::vector<OpId
   return {blocks.rbegin(), blocks.rend()};
 }
 
-/// The result whose dim the chunks cut: that of the first node listed, however many parts it has. None: it is an input
-/// or a weight.
+/// The result whose dim the chunks cut: the result of the first node listed, however many parts it has. None: it is an
+/// input or a weight.
 ValueId counted_result(const Graph& graph, const std::vector<OpId>& ops, const std::vector<OpId>& named) {
   OpId last;
   for (OpId id : named) {

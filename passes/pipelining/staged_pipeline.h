@@ -10,16 +10,16 @@ inline size_t as_index(int i) { return static_cast<size_t>(i); }
 /// backward pass; without one, its Backward block is all of it.
 enum class BlockKind { Forward, Backward, Weight };
 
-/// Each stage has one Forward block, for training one Backward block, and perhaps one Weight block. Blocks are `after`
-/// all that they read: Forward after the Forward of stages that the stage reads, Backward after its Forward and after
-/// the Backward of the stage's readers, Weight after its Backward.
-/// A message from one block to another; simultaneous messages share one link.
+/// All that one block sends to another at once, over one link.
 struct PipelineTransfer {
   // blocks of the problem; `to` is after `from`
   int from, to;
   int64_t time;  // positive
   int link;      // 0, 1, ...: transfers of one link wait for each other
 };
+/// Each stage has one Forward block, for training one Backward block, and perhaps one Weight block. Blocks are `after`
+/// all that they read: Forward after the Forward of stages that the stage reads, Backward after its Forward and after
+/// the Backward of the stage's readers, Weight after its Backward.
 struct StagedPipeline {
   PipelineProblem problem;
   std::vector<int> stage;       // by block of the problem

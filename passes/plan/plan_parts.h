@@ -88,7 +88,7 @@ void write_steps(PlanDraft& planning);
 std::vector<Message> transfer_messages(const Module& module, const Graph& graph, PlaceId from_place,
                                        const TensorType& from, PlaceId to_place, const TensorType& to);
 
-/// Ways to keep transfers from waiting for each other, in ascending order of memory. Shared: one stream for all sends
+/// Ways to keep transfers from waiting for each other, the cheapest first. Shared: one stream for all sends
 /// and one for all recvs. PairOfBlocks: a pair of streams for each pair of blocks. AllMicroBatches: also memory for all
 /// micro-batches, so that no transfer waits for a reader.
 enum class Independence { Shared, PairOfBlocks, AllMicroBatches };

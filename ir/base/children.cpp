@@ -30,15 +30,15 @@ struct Cleanup {
   std::mutex mutex;
   std::map<std::string, int> folders;  // with the descriptors of their marks
   std::set<pid_t> groups;
-  bool is_over = false;  // of an orderly end: no child is started
-  int signal = 0;        // that began it
+  bool is_over = false;  // during an orderly end: no child is started
+  int signal = 0;        // the signal that began it
 };
 Cleanup& cleanup() {
   static Cleanup instance;
   return instance;
 }
 
-/// Again while something, such as a compiler that is just ending, still puts files there.
+/// Tries again while something, such as a compiler that is just ending, still puts files there.
 void remove_folder(const std::string& path) {
   std::error_code error;
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -48,7 +48,7 @@ void remove_folder(const std::string& path) {
   }
 }
 
-/// Set by the signal's handler: no child's end is told from then on.
+/// Set by the signal handler. From then on no child's end is reported.
 std::atomic<bool> is_ending = false;
 /// Whether the next signal begins an orderly end.
 std::atomic<bool> ends_in_order = false;
@@ -74,8 +74,8 @@ void on_signal(int number) {
   errno = error;
 }
 
-/// Removing folders is no work for a signal handler: a thread does it, told through a pipe. After a fork the child has
-/// neither that thread nor a pipe of its own, so it starts again. Programs that we run have the default handlers.
+/// A signal handler cannot remove folders, so it tells a thread through a pipe. After a fork the child has neither that
+/// thread nor a pipe of its own, so it starts again. Programs that the compiler runs have the default handlers.
 void watch_signals() {
   static pid_t watched_by = 0;
   if (watched_by == getpid() || pipe2(signal_pipe, O_CLOEXEC) != 0) return;
@@ -108,7 +108,7 @@ void end_by_signal(int number) {
   _exit(128 + number);
 }
 
-/// Waits in a thread of its own, so that it ends children whoever waits for them.
+/// Waits in a thread of its own, so that children are ended whichever thread waits for them.
 struct OrderlyEnd::Timer {
   explicit Timer(double seconds) : thread_([this, seconds] { wait(seconds); }) {}
   ~Timer() {
@@ -156,10 +156,11 @@ int OrderlyEnd::signal() const {
 
 void OrderlyEnd::end_in(double seconds) { timer_ = std::make_unique<Timer>(seconds); }
 
-/// By this file in it, a folder is known as a work folder; its owner holds a lock on it, which ends with the owner.
+/// A folder that holds this file is a work folder. Its owner holds a lock on the file, which ends with the owner.
 constexpr const char *kWorkFolder = "weft-", *kMark = "/.weft-work-folder";
 
-/// Opens the mark of a work folder and locks it; -1 where there is none, or another program holds it.
+/// Opens the mark of a work folder and locks it. Returns -1 if the file cannot be opened or another program holds the
+/// lock.
 static int lock_mark(const std::string& file, int flags) {
   const int mark = open(file.c_str(), flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (mark < 0 || flock(mark, LOCK_EX | LOCK_NB) == 0) return mark;
@@ -240,7 +241,7 @@ std::optional<int> end_of_child(pid_t child, bool waits) {
   while ((found = waitpid(child, &status, waits ? 0 : WNOHANG)) < 0 && errno == EINTR) {
   }
   if (found != child) return {};
-  // A child that ends because this program is ending has not failed: nobody is to hear of it.
+  // A child that ends because this program is ending has not failed, so its end is not reported.
   while (is_ending) pause();
   const std::lock_guard lock(cleanup().mutex);
   cleanup().groups.erase(child);

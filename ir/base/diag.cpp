@@ -74,7 +74,8 @@ static std::string caret(const Loc& loc) {
 
 namespace {
 
-/// What is not supported, whichever node asks for it: the message without the names in it. Empty for all else.
+/// Why a node is not supported, without the quoted names, so that nodes refused for the same reason compare equal.
+/// Empty for other diagnostics.
 std::string unsupported_reason(const Diagnostic& d) {
   if (d.severity != Diagnostic::Severity::Error || !d.id.ends_with("-unsupported") || d.loc.node.empty()) return "";
   std::string reason = d.id + " " + d.loc.op_type + " ";
@@ -108,7 +109,7 @@ std::string Diags::text() const {
   NodesByReason nodes;
   for (const Diagnostic& d : all_)
     if (const std::string reason = unsupported_reason(d); !reason.empty()) nodes[reason].push_back(&d);
-  bool is_told = false;  // with the first node of its kind; so are its notes
+  bool is_told = false;  // reported with the first node of its kind; so are its notes
   for (const Diagnostic& d : all_) {
     const std::string reason = unsupported_reason(d);
     if (d.severity != Diagnostic::Severity::Note) is_told = !reason.empty() && nodes[reason].front() != &d;

@@ -61,7 +61,7 @@ class Diags {
     return {*this};
   }
 
-  /// What was reported elsewhere, behind what was reported here.
+  /// Appends the diagnostics of `other` after those here.
   void append(const Diags& other) {
     for (const Diagnostic& diagnostic : other.all_) add(diagnostic);
   }
@@ -70,10 +70,11 @@ class Diags {
   bool ok() const { return errors_ == 0; }
   int errors() const { return errors_; }
   const std::vector<Diagnostic>& all() const { return all_; }
-  /// The lowest of what the errors' ids stand for (README.md); 1 for most: the input is wrong. 0 without errors.
+  /// The lowest exit code that the errors' ids stand for (README.md). It is 1 for most errors: the input is wrong. It
+  /// is 0 without errors.
   int exit_code() const;
-  /// All messages as the user sees them, with source lines and carets. Nodes that are not supported for one reason
-  /// share a message, that of the first.
+  /// All messages as the user sees them, with source lines and carets. Nodes that are not supported for the same reason
+  /// share the first one's message.
   std::string text() const;
 
  private:

@@ -7,7 +7,8 @@
 
 namespace weftc {
 
-/// Sorted. C++ words, names of the C library that a header could define, words of emitted code.
+/// Reserved identifiers, sorted: C++ keywords, names of the C library that a header could define, names in emitted
+/// code.
 static constexpr std::string_view kWords[] = {
     "alignas",      "alignof",       "alloca",      "and",       "and_eq",    "asm",
     "assert",       "auto",          "begin",       "bitand",    "bitor",     "bool",
@@ -32,7 +33,7 @@ static constexpr std::string_view kWords[] = {
     "volatile",     "wchar_t",       "weft",        "while",     "xor",       "xor_eq",
 };
 
-/// Of kernels on a device.
+/// Names that device code reserves.
 static constexpr std::string_view kDeviceWords[] = {"blockDim", "blockIdx", "gridDim", "threadIdx", "warpSize"};
 
 static bool is_word(const std::string& name) {

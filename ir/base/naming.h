@@ -9,7 +9,7 @@ namespace weftc {
 /// A legal C++ identifier made from any text: "h.0/c_fc:0" -> "h_0_c_fc_0". Never a keyword, a reserved name, or a word
 /// that emitted code uses itself.
 std::string identifier(std::string_view text);
-/// What follows the last '.' or '/' of a name.
+/// The part of a name after the last '.' or '/'.
 std::string_view last_component(std::string_view name);
 /// For a // comment: printable ASCII on one line, without backslashes or trigraphs.
 std::string comment_text(std::string_view text);

@@ -1,4 +1,4 @@
-// A file that is there as a whole or not at all.
+// A file that is written as a whole or not at all.
 #pragma once
 #include <cstdio>
 #include <string>
@@ -6,20 +6,21 @@
 
 namespace weftc {
 
-/// Written beside its place under a name of its own, and moved there when it is complete. What is no plain file (a
-/// pipe, /dev/null) is written as it stands. The folders above it are made.
+/// Writes a temporary file next to the target and renames it when it is complete. A target that is not a regular file
+/// (a pipe, /dev/null) is written directly. Missing parent folders are created.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
-  /// Removes what was written so far, unless finish() said that all is well.
+  /// Removes the unfinished file unless finish() succeeded.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// For those who write by themselves; nullptr after an error.
+  /// For callers that write to the stream themselves; nullptr after an error.
   std::FILE* file() const { return file_; }
   void write(std::string_view bytes);
-  /// Why the file is not there, or "". What was written last may fail only here, such as on a full disk.
+  /// Returns why the file could not be written, or "". The last bytes written may fail only here, for example on a full
+  /// disk.
   std::string finish();
 
  private:
@@ -30,7 +31,7 @@ class OutputFile {
   std::string error_;
 };
 
-/// Writes a whole file; why it could not, or "".
+/// Writes a whole file. Returns why it could not, or "".
 std::string write_file(const std::string& path, std::string_view text);
 
 }  // namespace weftc

@@ -14,12 +14,12 @@ enum class Quantity : unsigned char {
   Operations,  // OP/s, KOP/s ... TOP/s: operations a second
 };
 
-/// The number in bytes, bytes a second, seconds or operations a second; nothing for any other text. The number is a
-/// plain decimal that is not negative.
+/// Parses a decimal number that is not negative, with a unit. Returns bytes, bytes a second, seconds or operations a
+/// second; nothing for any other text.
 std::optional<double> parse_quantity(std::string_view text, Quantity quantity);
-/// Such a text for a number that is not negative: bytes rounded to whole ones, all else to four digits.
+/// Writes a number that is not negative with a unit. Bytes are rounded to whole ones, all else to four digits.
 std::string quantity_text(double number, Quantity quantity);
-/// What such a text looks like, for messages: "a rate such as 900GB/s".
+/// An example for messages: "a rate such as 900GB/s".
 const char* example_of(Quantity quantity);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Decoding is strict: overlong forms, surrogates and numbers above U+10FFFF are no UTF-8.
+// Decoding is strict: overlong forms, surrogates and numbers above U+10FFFF are invalid.
 #include "ir/base/utf8.h"
 
 #include <cstdint>
@@ -11,7 +11,7 @@ static bool is_code_point(char32_t point) { return point <= 0x10ffff && (point <
 /// How many bytes a code point takes.
 static size_t width_of(char32_t point) { return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4; }
 
-/// The code point at `at`, and its bytes; 0 bytes where there is none.
+/// Decodes the code point at `at` and returns it with its width in bytes. The width is 0 if the bytes are invalid.
 static std::pair<char32_t, size_t> decoded(std::string_view text, size_t at) {
   const auto first = static_cast<uint8_t>(text[at]);
   const size_t width = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;

@@ -1,4 +1,4 @@
-// UTF-8 and the code points that it stands for.
+// UTF-8 and the code points that it encodes.
 #pragma once
 #include <optional>
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace weftc {
 
-/// How many bytes at `at` are one code point; 0 where they are none.
+/// Width in bytes of the code point at `at`; 0 if the bytes are not valid UTF-8.
 size_t code_point_width(std::string_view text, size_t at);
-/// The code points of a text; nothing where its bytes are no UTF-8.
+/// The code points of a text; nothing if its bytes are not valid UTF-8.
 std::optional<std::u32string> utf32_of(std::string_view text);
-/// Nothing where a number is no code point.
+/// Nothing if a number is not a code point.
 std::optional<std::string> utf8_of(std::u32string_view points);
 
 }  // namespace weftc

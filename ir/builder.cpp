@@ -1,5 +1,4 @@
-// Adds ops to a graph with types by inference, so that whoever writes a graph cannot give an op a type that its
-// record would not.
+// Adds ops to a graph and infers their types, so that a caller cannot give an op a type that its record would not.
 #include "ir/builder.h"
 
 #include <algorithm>
@@ -10,8 +9,8 @@
 namespace weftc {
 
 namespace {
-/// An op was built whose record refuses its operands. That is a bug of whoever built it, but for a decomposition, whose
-/// operands are the model's.
+/// Thrown when an op's record refuses its operands. That is a bug of the caller, except in a decomposition, whose
+/// operands come from the model.
 struct IllegalOp : InternalError {
   IllegalOp(OpKind built, const Diags& complaints)
       : InternalError("illegal op built: " + complaints.text()), kind(built), diags(complaints) {}
@@ -105,7 +104,7 @@ ValueId Builder::length(const Length& length) {
   return constant(Tensor::scalar(DType::I64, static_cast<double>(length.constant())));
 }
 
-/// A length of a name that no other has, which is what `count` holds.
+/// A new named length, whose value at run time is `count`.
 static Length counted_length(Builder& build, std::string name, ValueId count, int64_t bound) {
   std::map<std::string, int64_t>& lengths = build.module().lengths;
   while (lengths.contains(Length::named(name, bound).text())) name += "_";
@@ -117,7 +116,7 @@ static Length counted_length(Builder& build, std::string name, ValueId count, in
 
 Extent Builder::counted_extent(ValueId count, int64_t bound) {
   if (bound == 0) return {};
-  // What the user allows, of which each run is checked.
+  // The user's limit on the count. Each run is checked against it.
   const int64_t most = before_ ? graph_.op(before_).integer_or("count_bound", bound) : bound;
   if (most < bound) {
     const Length found = counted_length(*this, name_ + "_found", count, bound);
@@ -186,7 +185,7 @@ std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std:
   return results;
 }
 
-/// Operands that do not fit each other often show in one of the parts only, whose record says what is wrong.
+/// Operands that do not fit each other often show in one of the parts only. That part's record says what is wrong.
 static void report(const IllegalOp& illegal, const char* whole, Diags& diags) {
   for (const Diagnostic& said : illegal.diags.all())
     diags.error(said.id, said.loc, "{}", said.message)

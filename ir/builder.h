@@ -1,4 +1,4 @@
-// Adds ops with inferred types in front of a given op; what decompositions and passes write graphs with.
+// Adds ops with inferred types before a given op. Decompositions and passes write graphs with it.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,8 +12,8 @@ class Builder {
   /// New ops stand before `before` (none: at the end) of `graph`, and take place, origins and transform from `like`.
   Builder(Module& module, Graph& graph, OpId before, const Op& like);
 
-  /// An op with one result; its name is `like`'s name + "/" + kind (the record's name). Types are inferred: operands
-  /// that its record refuses are our bug, but those of a decomposition, which decompose_op reports.
+  /// Adds an op with one result. Its name is `like`'s name + "/" + kind (the record's name). Its type is inferred.
+  /// Operands that the record refuses are a bug of the caller; decompose_op reports them in a decomposition.
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
   /// The same with any number of results.
   std::vector<ValueId> ops(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, int results);
@@ -28,8 +28,8 @@ class Builder {
   ValueId constant(const Tensor& tensor);
   /// The length as a scalar of int64.
   ValueId length(const Length& length);
-  /// A dimension of as many elements as `count`, a scalar of int64, which is at most `bound`: a new length that is
-  /// named after this builder's op; where it is at most 0, a fixed one.
+  /// A dimension of `count` elements, where `count` is a scalar of int64 and at most `bound`. It is a new length that
+  /// is named after this builder's op. If `bound` is 0, it is a fixed extent of 0.
   Extent counted_extent(ValueId count, int64_t bound);
   /// A scalar of the same dtype as `like_value`.
   ValueId scalar(ValueId like_value, double value);
@@ -38,7 +38,7 @@ class Builder {
 
   // Neither cast nor reduce adds an op where it would change nothing (the same dtype, no axes).
   ValueId reshape(ValueId x, const Dims& dims);
-  /// The same where it is known which run-time lengths the dimensions have: bounds may not say it.
+  /// The same for a caller that knows the run-time lengths of the dimensions, which the bounds alone may not tell.
   ValueId reshape_to(ValueId x, const Shape& shape);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
   /// A value that was just built, with the run-time lengths of `shape`, whose bounds are its extents. The shape is a
@@ -55,7 +55,7 @@ class Builder {
  private:
   Builder(const Builder& around, Graph& region);
   friend std::vector<ValueId> decompose_op(Module&, Graph&, OpId, Diags*, const ShapeValues*);
-  /// Adds it in front of the others to come, with types by inference.
+  /// Adds an op before `before_` and infers its types.
   std::vector<ValueId> add(NewOp made);
 
   Module& module_;
@@ -65,20 +65,21 @@ class Builder {
   PlaceId place_;
   std::vector<OriginId> origins_;
   TransformId transform_;
-  bool has_given_operands_ = false;  // of a decomposition: the model's, whose bounds may differ
+  bool has_given_operands_ = false;  // in a decomposition, operands come from the model: their bounds may differ
 };
 
-/// Builds the replacement of an op in front of it: one value for each output, empty after reporting. The caller
-/// replaces the uses, passes on the result's name and erases the op; what was built may itself need decomposition.
+/// Builds the replacement of an op before that op. Returns one value for each output, or nothing after reporting an
+/// error. The caller replaces the uses, passes on the result's name and erases the op. The new ops may themselves need
+/// decomposition.
 std::vector<ValueId> decompose_op(Module& module, Graph& graph, OpId id, Diags* diags,
                                   const ShapeValues* shapes = nullptr);
 
-/// Copies a region's ops in front of `before` (none: at the end) of a graph, with parameters replaced by `arguments`;
-/// the values of its outputs.
+/// Copies a region's ops into a graph before `before` (none: at the end), with parameters replaced by `arguments`.
+/// Returns the values of the region's outputs.
 std::vector<ValueId> inline_region(Graph& graph, const Graph& region, const std::vector<ValueId>& arguments,
                                    OpId before = {});
 
-/// A dtype as the value of an attribute: casts carry `to` as our DType's number, not as ONNX's.
+/// A dtype as an attribute's value: casts carry `to` as Weft's DType number, not as ONNX's.
 int64_t dtype_attr(DType dtype);
 DType dtype_of_attr(int64_t value);
 

@@ -1,5 +1,5 @@
-// Turns a collective's operand and result types into the two layouts of one value between which it moves
-// elements.
+// Turns a collective's operand and result types into two layouts of one value. The collective moves elements between
+// these layouts.
 #include "ir/exchange_types.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace {
 
 using Kind = AxisState::Kind;
 
-/// The ranks' tensors as slices of one that is larger in `dim`: in the order of the ranks, the first axis outermost.
+/// The ranks' tensors as slices of one tensor that is larger in `dim`. Slices are in the order of the ranks, the first
+/// axis outermost.
 TensorType joined(TensorType type, int dim, const std::vector<int64_t>& axes, const Mesh& mesh) {
   Extent& extent = type.shape[static_cast<size_t>(dim)];
   for (size_t i = axes.size(); i-- > 0;) {
@@ -39,8 +40,8 @@ TensorType varying(TensorType type, const std::vector<int64_t>& axes) {
   return type;
 }
 
-/// Cut along one dimension, joined along another. Where these are one, the ranks' tensors lie along a dimension of
-/// their own in front of it.
+/// All-to-all cuts the tensor along one dimension and joins the pieces along another. If both are the same dimension, a
+/// new outer dimension over the ranks is added for the cut.
 ExchangeTypes all_to_all_types(const Op& op, TensorType operand, const Mesh& mesh) {
   const std::vector<int64_t>& axes = op.ints("axes");
   int split = static_cast<int>(op.integer("split_axis"));

@@ -1,4 +1,4 @@
-// Recognises Gelu among pointwise ops, where the decomposition left it or an exporter spelled it out.
+// Recognises Gelu among pointwise ops, whether a decomposition made it or an exporter wrote it out.
 #pragma once
 #include <optional>
 
@@ -14,9 +14,9 @@ struct Gelu {
   bool is_alone = false;  // nothing else reads x or what lies between x and the result
 };
 
-/// The ops that compute x/2 * (1 + f(u)) from `x`, in whatever order and grouping, where f(u) is by OpKind::Tanh
-/// tanh(sqrt(2/pi) * (x + 0.044715 x^3)), by OpKind::Erf erf(x / sqrt(2)); other constants, beyond what the type of x
-/// rounds, are another function.
+/// Finds the ops that compute x/2 * (1 + f(u)) from `x`, in any order and grouping. With OpKind::Tanh, f(u) is
+/// tanh(sqrt(2/pi) * (x + 0.044715 x^3)); with OpKind::Erf, erf(x / sqrt(2)). Constants must match up to the rounding
+/// of x's type.
 std::optional<Gelu> find_gelu(const Graph& graph, const Constants& constants, ValueId x, OpKind by);
 
 }  // namespace weftc

@@ -6,7 +6,7 @@
 
 namespace weftc {
 
-/// How the next token is chosen where nobody says otherwise at run time (`weft::Sampling`).
+/// How the next token is chosen by default; options at run time override it (`weft::Sampling`).
 struct Sampling {
   int64_t max_new = 1;
   double temperature = 0;  // 0: greedy
@@ -15,7 +15,7 @@ struct Sampling {
   int64_t seed = 0;
 };
 
-/// Names are those of inputs and outputs; empty: there is none.
+/// Names of inputs and outputs; empty if the model lacks one.
 struct Generation {
   std::string tokens, logits, positions, mask;
   std::string past;      // a state that holds the tokens fed so far; without states the whole text is fed each time

@@ -1,5 +1,4 @@
-// The mutators of the graph. Each keeps use lists, names and the order right, so that a pass cannot break them
-// silently; the verifier checks that they were kept (links, uses).
+// The mutators of the graph. Each keeps use lists, names and the order correct. The verifier checks them (links, uses).
 #include "ir/graph.h"
 
 #include <algorithm>
@@ -98,7 +97,7 @@ OpId Graph::add(NewOp made, OpId before) {
   return id;
 }
 
-/// Puts an op into the list of the order, in front of `before` or at the end.
+/// Links an op into the order, before `before` or at the end.
 void Graph::link(OpId id, OpId before) {
   Node& node = ops_[id.index];
   node.next = before;

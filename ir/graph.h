@@ -72,7 +72,7 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
-/// A tensor that an op makes, with everyone who reads it.
+/// A tensor that an op produces, with its uses.
 struct Value {
   TensorType type;
   OpId producer;
@@ -81,7 +81,7 @@ struct Value {
   std::vector<Use> uses;
 };
 
-/// What `Graph::add` needs. Result names default to the op's name (".1", ".2" appended from the second on).
+/// Arguments of `Graph::add`. Result names default to the op's name (".1", ".2" appended from the second on).
 struct NewOp {
   OpKind kind;
   std::vector<ValueId> inputs;
@@ -126,9 +126,10 @@ class Graph {
   void rename_op(OpId op, std::string name);
   void add_output(ValueId value, std::string name);
   void set_output(size_t output, ValueId value);
-  /// Other outputs in place of all that there are.
+  /// Replaces all outputs.
   void set_outputs(std::vector<Output> outputs);
-  /// For attributes, place, origins, transform, block, port, regions; never change kind, name, inputs or outputs so.
+  /// For attributes, place, origins, transform, block, port and regions. Do not change kind, name, inputs or outputs
+  /// through it.
   Op& edit(OpId op) { return ops_[op.index].op; }
 
   const Op& op(OpId id) const { return ops_[id.index].op; }
@@ -139,7 +140,7 @@ class Graph {
   /// The result of an op with exactly one.
   ValueId result(OpId id) const { return op(id).outputs[0]; }
 
-  /// Live ops in order: every op stands behind the producers of its inputs.
+  /// Live ops in order: each op comes after the producers of its inputs.
   std::vector<OpId> order() const;
   OpId first() const { return first_; }
   OpId next(OpId id) const { return ops_[id.index].next; }
@@ -158,7 +159,7 @@ class Graph {
   /// The live op of that name, or none.
   OpId find_op(std::string_view name) const;
 
-  /// Axes that enclosing Chunks add behind those of the place, outer first (C1). Empty at the top.
+  /// Axes that enclosing Chunks add after those of the place, outer first (C1). Empty at the top.
   Mesh time_axes;
 
  private:

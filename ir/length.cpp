@@ -1,5 +1,5 @@
-// Arithmetic of lengths. Terms are sorted, by degree and then by text, which is what makes the form canonical; bounds
-// come from the bounds of the symbols.
+// Arithmetic of lengths. Terms are sorted by degree and then by text, which makes the form canonical. Bounds come from
+// the bounds of the symbols.
 #include "ir/length.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace weftc {
 
-/// Numbers are cut here: far above any length, far below what overflows.
+/// Numbers are clamped here: far above any length, far below overflow.
 constexpr int64_t kFar = int64_t{1} << 60;
 
 static int64_t cut(__int128 value) {
@@ -45,7 +45,7 @@ std::string factors_text(const std::vector<LengthSymbolPtr>& factors) {
   return text;
 }
 
-/// The text of a length beside a sign of division.
+/// The text of a length as an operand of a division.
 std::string operand_text(const Length& length) {
   const std::vector<Length::Term>& terms = length.terms();
   const bool is_symbol = terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1;
@@ -196,7 +196,7 @@ std::string text_of(const std::vector<Length>& lengths) {
 std::optional<Length> exact_quotient(const Length& a, const Length& b) {
   if (b.terms().empty()) return {};
   Length rest = a, quotient;
-  // The order of terms is no order of monomials in the algebraic sense, so that an end is not certain.
+  // The order of terms is not a monomial order in the algebraic sense, so the loop may not end by itself.
   for (int step_count = 0; !rest.terms().empty(); ++step_count) {
     constexpr int kMostSteps = 64;
     if (step_count == kMostSteps) return {};
@@ -212,7 +212,8 @@ std::optional<Length> exact_quotient(const Length& a, const Length& b) {
 
 static int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-/// What `by` divides of a, term by term, and the rest, whose coefficients are at least 0 and below `by`.
+/// Splits a = by * quotient + rest term by term. Coefficients of the rest are at least 0 and below `by`. Returns both
+/// parts.
 static std::pair<Length, Length> divided_terms(const Length& a, int64_t by) {
   Length multiple, rest;
   for (const Length::Term& term : a.terms()) {
@@ -234,8 +235,8 @@ static std::optional<std::pair<LengthSymbolPtr, int64_t>> quotient_and_number(co
   return std::pair(symbol, terms.size() == 2 ? terms[1].coefficient : 0);
 }
 
-/// a / by as what every spelling of it becomes: (n - 1) / 4 + 1 is (n + 3) / 4, and ((n + 1) / 2 + 1) / 2 too. Nothing
-/// where it has that form already.
+/// Simplifies a / by, so that equal quotients have one form: (n - 1) / 4 + 1 is (n + 3) / 4, and ((n + 1) / 2 + 1) / 2
+/// too. Returns nothing if it has that form already.
 static std::optional<Length> simpler_quotient(const Length& a, int64_t by) {
   const auto [multiple, rest] = divided_terms(a, by);
   if (!(multiple == 0) && rest.low() >= 0) {
@@ -249,7 +250,7 @@ static std::optional<Length> simpler_quotient(const Length& a, int64_t by) {
   return floor_quotient(symbol->operands[0] + number * divisor, divisor * by);
 }
 
-/// The greatest number that divides every coefficient of both; 1 where there are none.
+/// The greatest common divisor of all coefficients; 1 without coefficients.
 static int64_t common_divisor(const Length& a, const Length& b) {
   int64_t divisor = 0;
   for (const Length* each : {&a, &b})
@@ -281,8 +282,8 @@ std::optional<Length> remainder_of(const Length& a, const Length& b) {
   return length_of_symbol(LengthSymbol::Kind::Remainder, operand_text(a) + " % " + operand_text(b), range, {a, b});
 }
 
-/// Of min(1, b), which says whether b is positive: b without its terms min(1, x) where the rest of b is at least x, and
-/// hence positive with x.
+/// Simplifies b in min(1, b), which says whether b is positive. A term min(1, x) is dropped if the rest of b is at
+/// least x: the rest is then positive whenever x is.
 static Length without_implied_terms(const Length& b) {
   for (const Length::Term& term : b.terms()) {
     if (term.factors.size() != 1 || term.coefficient < 0) continue;

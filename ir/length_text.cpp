@@ -1,5 +1,5 @@
-// What is done with a length beside arithmetic: its names are found and replaced, its number is computed, its text is
-// read. The grammar is that of Length::text:
+// Operations on lengths beside arithmetic: finding and replacing names, evaluating, parsing. The grammar is that of
+// Length::text:
 //
 //   sum = ["-"] product {("+" | "-") product}        product = factor {("*" | "/" | "%") factor}
 //   factor = number | name | "(" sum ")" | ("min" | "max") "(" sum "," sum ")"
@@ -46,7 +46,7 @@ void for_each_name(std::string_view text, const std::function<void(const std::st
   }
 }
 
-/// A function of two lengths; nothing where what is divided by could be 0, or a negative number is divided.
+/// A function of two lengths; nothing if the divisor could be 0 or the dividend negative.
 static std::optional<Length> function_of(LengthSymbol::Kind kind, const Length& a, const Length& b) {
   switch (kind) {
     case LengthSymbol::Kind::Quotient:
@@ -168,7 +168,7 @@ class LengthReader {
     --depth_;
     return made;
   }
-  /// Behind the opening parenthesis.
+  /// Parses the rest of a group after its opening parenthesis.
   std::optional<Length> group() {
     std::optional<Length> inner = sum();
     return inner && accept(")") ? inner : std::nullopt;
@@ -187,7 +187,7 @@ class LengthReader {
     }
     return value;
   }
-  /// The longest name that stands here.
+  /// The longest name at this position.
   std::optional<Length> name() {
     const std::pair<const std::string, int64_t>* found = nullptr;
     for (const auto& known : bounds_)

@@ -10,18 +10,18 @@
 
 namespace weftc {
 
-/// What the machine of one rank can do at most: operations, bytes and seconds.
+/// Peak figures of one rank's machine: operations, bytes and seconds.
 struct Ceilings {
-  std::string machine;  // whose figures these are
-  double f32 = 0;       // operations a second on f32 and on whole numbers; all that is no product
+  std::string machine;  // the machine that has these figures
+  double f32 = 0;       // operations a second on f32 and on whole numbers; everything but products
   double f64 = 0;       // on f64
   double f16 = 0;       // products of f16 and bf16
   double memory = 0;    // bytes a second, read and written together
-  double link = 0;      // bytes a second that a rank sends, and as many that it takes in
-  double latency = 0;   // seconds until ranks that meet go on
-  double step = 0;      // seconds of a step that does nothing
+  double link = 0;      // bytes a second that a rank sends; it receives as many
+  double latency = 0;   // seconds for ranks to meet
+  double step = 0;      // seconds of an empty step
   double function = 0;  // operations that exp, tanh and the like count as
-  double chunked = 1;   // the part of the machine that the one kernel of a loop over chunks has
+  double chunked = 1;   // the share of the machine that the one kernel of a loop over chunks gets
 };
 
 /// How ranks of one level reach each other. NCCL has latencies for each.
@@ -41,17 +41,17 @@ struct TimeCurve {
 /// One level of the network: a core's neighbours, a node, a rack. It consists of units of equally many ranks.
 struct NetworkLevel {
   std::string name;
-  int ranks = 1;              // of one unit: a multiple of those of the level inside it
-  Link link = Link::Network;  // Machine::uses_nccl
-  double bandwidth = 0;       // bytes a second that each rank sends, and as many that it takes in, while all ranks do
-  double latency = 0;         // seconds until ranks that meet go on; not with NCCL, which has its own
-  bool multicast = false;     // the switch adds up and spreads (NVLink SHARP)
+  int ranks = 1;                  // in one unit: a multiple of those of the next inner level
+  Link link = Link::Network;      // Machine::uses_nccl
+  double bandwidth = 0;           // bytes a second that each rank sends, and receives, while all ranks do
+  double latency = 0;             // seconds for ranks to meet; not with NCCL, which has its own
+  bool multicast = false;         // the switch reduces and multicasts (NVLink SHARP)
   std::vector<TimeCurve> curves;  // without any: latency + bytes / bandwidth
 };
 
 /// Protocols of NCCL.
 enum class Protocol : uint8_t { LL, LL128, Simple };
-/// How a protocol was measured against NCCL's own model of it: factors.
+/// Factors between measured times and NCCL's own model of a protocol.
 struct Calibration {
   double latency = 1, bandwidth = 1;
 };
@@ -62,9 +62,9 @@ struct Machine {
   std::vector<std::string> archs;  // as in Target
   int64_t memory = 0;              // bytes of one rank; 0: not known
   int ranks = 1;
-  bool uses_nccl = false;             // times follow NCCL's model; else what each level says
-  bool has_amd_host = false;          // NCCL: its processes run on AMD's processors, else on Intel's
-  std::vector<NetworkLevel> levels;   // from inner to outer, the last joins all ranks; empty: as ceilings say
+  bool uses_nccl = false;             // times follow NCCL's model, else each level's figures
+  bool has_amd_host = false;          // NCCL: processes run on AMD processors, else on Intel's
+  std::vector<NetworkLevel> levels;   // from inner to outer, the last joins all ranks; if empty, the ceilings apply
   std::array<Calibration, 3> nccl{};  // by Protocol
 
   const std::string& name() const { return ceilings.machine; }

@@ -1,5 +1,4 @@
-// What the passes ask of a module besides its graph: meshes, positions for messages, and what became of folded
-// names.
+// Queries of a module besides its graph: meshes, positions for messages, and what became of folded names.
 #include "ir/module.h"
 
 #include <algorithm>

@@ -37,7 +37,7 @@ struct Origin {
   Phase phase = Phase::Forward;
 };
 
-/// An entry of the schedule as it will be cited: "fuse into far0".
+/// An entry of the schedule as messages cite it: "fuse into far0".
 struct Transform {
   std::string text;
   Loc loc;
@@ -49,21 +49,21 @@ struct State {
   std::string output;
   Loc loc;
   ConstantId initial = {};  // its first value; none: zeros
-  std::string of = {};      // what an optimizer keeps: the state of the parameter that it is about
+  std::string of = {};      // for an optimizer's state: the state of its parameter
 };
 
-/// When a block of a pipeline runs: for each micro-batch, or once in front of all of them or behind them.
+/// When a block of a pipeline runs: for each micro-batch, or once before or after all of them.
 enum class Turn : uint8_t { Before, MicroBatch, Behind };
 
-/// The order in which blocks run micro-batches; each op carries the number of its block. A stage is one block, and in a
-/// training one for each phase, and for what runs once.
+/// The order in which blocks run micro-batches. Each op carries the number of its block. A stage is one block; in a
+/// training, it has one block for each phase, and one for ops that run once.
 struct Pipeline {
   struct Block {
     std::string name;
     int stage = 0;  // as the schedule lists them
     Phase phase = Phase::Forward;
     Turn turn = Turn::MicroBatch;
-    bool of_weights = false;  // of a backward pass: only what no other stage waits for
+    bool of_weights = false;  // in a backward pass: only ops whose results no other stage waits for
   };
   struct Entry {
     int block;
@@ -81,41 +81,42 @@ struct Module {
   std::string file;  // as the user named it
   Graph graph;
   Constants constants;
-  std::vector<Place> places;  // place 0 is where ops without a better one live
+  std::vector<Place> places;  // ops without a better place are in place 0
   std::vector<Origin> origins;
   std::vector<Transform> transforms;
   std::vector<State> states;
   std::optional<Generation> generation;
   std::optional<Training> training;
-  std::map<std::string, std::string> primals;  // of derivatives: the values that they are by
+  std::map<std::string, std::string> primals;  // for derivatives: the values that they are taken with respect to
   std::optional<Pipeline> pipeline;
-  /// Names of weights, values and nodes that became part of others, and of which: selectors of a schedule ask.
+  /// Names of weights, values and nodes that became part of others, and the names of those. Selectors of a schedule
+  /// look them up.
   std::map<std::string, std::vector<std::string>> folded;
   std::set<std::string> unread;      // names of values that were removed because nothing read them
-  std::set<std::string> left_out;    // names that transforms would have made which have nothing to do on one rank
+  std::set<std::string> left_out;    // names that transforms would have made, but that have nothing to do on one rank
   std::vector<std::string> remarks;  // choices made by passes, for `explain`
   int64_t seed = 0;
-  /// The lengths that only a run knows, by name: their bounds. The shapes of the inputs and states of a request say
-  /// what they are, or the scalar of a NameLength.
+  /// Named run-time lengths with their bounds. Their values come from the shapes of a request's inputs and states, or
+  /// from the scalar of a NameLength.
   std::map<std::string, int64_t> lengths;
-  std::vector<LengthRelation> relations;  // of them
+  std::vector<LengthRelation> relations;  // between these lengths
   bool per_rank = false;                  // `view: per-rank`: inputs and outputs vary (L10)
 
   int world() const;  // 1 + the largest rank of any place
   const Place& place(PlaceId id) const { return places[id.index]; }
   /// The axes of the layouts of a place's values in a graph of this module (regions add time axes).
   Mesh mesh(const Graph& in, PlaceId place) const;
-  /// The Constant's value was computed into `into` (a value's or a node's name): what a schedule that names it is told.
-  /// Nothing happens for other values.
+  /// Records that the Constant's value was computed into `into` (a value's or a node's name), for a schedule that names
+  /// it. Nothing happens for other values.
   void note_folded(const Graph& in, ValueId value, const std::string& into);
-  /// The same of a value of any op: `into` stands for it and for the op.
+  /// The same for a value of any op: `into` stands for it and for the op.
   void note_replaced(const Graph& in, ValueId value, const std::string& into);
   /// True for an op of the backward pass of a training.
   bool is_backward(const Op& op) const;
-  /// True for an op behind the forward pass of a training, where values are computed again: it shares no op, kernel or
-  /// reshard with the forward pass.
+  /// True for an op after the forward pass of a training with recomputation. It shares no op, kernel or reshard with
+  /// the forward pass.
   bool is_late(const Op& op) const;
-  /// Where to point for an op: its first origin, else the transform that made it, else the model's file.
+  /// Source position of an op for messages: its first origin, else the transform that made it, else the model's file.
   Loc loc(const Op& op) const;
 };
 

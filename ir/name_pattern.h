@@ -14,15 +14,15 @@ using Bindings = std::map<std::string, std::string>;
 std::string substitute(const std::string& text, const Bindings& bindings);
 
 /// A name where `{l}` stands for one component without '.' and '/', `{0..5}` for one of these numbers, `*` for
-/// anything. A dot of a pattern is a slash too, as exporters write it, and a name may begin with a slash that the
+/// anything. A dot of a pattern also matches a slash, as exporters write it. A name may begin with a slash that the
 /// pattern leaves out.
 class NamePattern {
  public:
   explicit NamePattern(const std::string& text);
-  /// What the variables are where it matches a name. `substitute` puts the texts of its stars in place of the stars of
-  /// another text, in order.
+  /// The values of the variables if the pattern matches the name. `substitute` replaces the stars of another text by
+  /// the texts of its stars, in order.
   std::optional<Bindings> match(const std::string& name) const;
-  /// What every name begins with that it matches, perhaps behind a slash.
+  /// The prefix of every name that it matches; such a name may have a slash before it.
   std::string start() const;
   /// True where it has a `{l}`.
   bool has_variables() const;

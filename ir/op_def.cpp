@@ -1,5 +1,5 @@
-// Looks records up, and does for every op what its record leaves to the category or to defaults: attributes,
-// inference with its checks, factor rules.
+// Looks records up. Does for every op what its record leaves to the category or to defaults: attributes, inference with
+// its checks, factor rules.
 #include "ir/op_def.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::optional<OpKind> parse_op_kind(std::string_view name) {
   return {};
 }
 
-/// The op's attribute, else the default of its record; null if there is neither.
+/// The op's attribute, else the default of its record; null without either.
 static const AttrValue* find_or_default(const Op& op, std::string_view attr) {
   if (const AttrValue* value = op.find(attr)) return value;
   for (const AttrSpec& spec : op_def(op).attrs)
@@ -87,7 +87,7 @@ static bool is_countable(const TensorType& type) {
   return true;
 }
 
-/// Types of at most 8 bits are moved and converted; arithmetic on them is none of ONNX's.
+/// True if the op computes with types of at most 8 bits. ONNX only moves and converts these.
 static bool computes_with_small_type(const OpView& op, const OpDef& def) {
   const bool computes = def.category == Category::Reduction || def.category == Category::Contraction ||
                         def.category == Category::Scan ||
@@ -98,7 +98,7 @@ static bool computes_with_small_type(const OpView& op, const OpDef& def) {
   return false;
 }
 
-/// Whether an operand is of strings, or a result of those given.
+/// Whether an operand or one of the given results holds strings.
 static bool has_strings(const OpView& op, const std::vector<TensorType>& results) {
   bool found =
       std::any_of(results.begin(), results.end(), [](const auto& type) { return type.dtype == DType::String; });
@@ -110,7 +110,7 @@ static bool refuse_strings(const OpView& op) {
   return op.fail("strings-unsupported", "{} of strings is not supported", op_def(op.op()).name);
 }
 
-/// True if the attribute is absent or one of those that its record lists; else reports.
+/// True if the attribute is absent or has a value that its record lists; else reports.
 static bool is_choice(const OpView& op, const AttrSpec& spec) {
   const AttrValue* value = spec.choices ? op.op().find(spec.name) : nullptr;
   if (!value) return true;
@@ -171,10 +171,10 @@ std::optional<Tensor> OpView::known(int input) const {
   return module_.constants.tensor(graph_.op(producer).constant("value"));
 }
 
-/// True if an int64 can hold the number, which is neither a fraction nor infinite.
+/// True if the number is an integer that an int64 can hold.
 static bool is_whole(double x) { return std::abs(x) < 0x1p63 && std::floor(x) == x; }
 
-/// A constant's elements as lengths; nothing where one is none, or they are strings.
+/// A constant's elements as lengths; nothing for strings or if an element is not an integer.
 static std::optional<std::vector<Length>> as_lengths(const Tensor& tensor) {
   if (tensor.dtype == DType::String) return {};
   std::vector<Length> lengths;
@@ -239,9 +239,8 @@ std::optional<Extent> one_extent(const Extent& a, const Extent& b) {
   return may_be_equal ? std::optional(smaller) : std::nullopt;
 }
 
-/// Merges one aligned dimension; false where no request could have both. Two lengths that only a run knows, or one and
-/// a number, are taken to be the same (a key and a value cache may have a length each), which is one of the op's
-/// relations.
+/// Merges one aligned dimension; false if no request can satisfy both. Two run-time lengths, or one and a number, are
+/// assumed equal (a key and a value cache may have a length each). The op's relations record that.
 static bool merge(Extent& into, const Extent& from) {
   if (is_one(from)) return true;
   const std::optional<Extent> both = is_one(into) ? from : one_extent(into, from);
@@ -267,7 +266,7 @@ FactorRule pass_rule(const Shape& shape) {
   return rule;
 }
 
-/// A factor for each dimension of the result, which passes; operands are aligned right, as NumPy broadcasts.
+/// A pass factor for each dimension of the result. Operands are aligned right, as NumPy broadcasts.
 static FactorRule pointwise_rule(const OpView& op) {
   const Shape& result = op.result_type(0).shape;
   FactorRule rule = pass_rule(result);

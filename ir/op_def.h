@@ -43,15 +43,15 @@ enum class AttrType : uint8_t { Int, Real, Text, Ints, Reals, Texts, Tensor, Typ
 struct AttrSpec {
   const char* name;
   AttrType type;
-  std::optional<AttrValue> otherwise = {};  // the default; none: optional without one, unless `required`
+  std::optional<AttrValue> otherwise = {};  // the default; if absent, the attribute is optional without one, unless
+                                            // `required`
   bool required = false;
-  bool is_own = false;  // the importer or the record writes it: no attribute of an ONNX node
-  /// Of a text or an integer: the values that it may have, with spaces between; null: any. Two
-  /// quotes stand for an empty text.
+  bool is_own = false;  // written by the importer or the record, not an attribute of an ONNX node
+  /// Permitted values of a text or an integer, separated by spaces; null: any. Two quotes stand for an empty text.
   const char* choices = nullptr;
 };
 
-/// An operand that a lowering needs at compile time: once it is a constant, infer-types moves it into the attribute.
+/// An operand that a lowering needs at compile time. Once it is a constant, infer-types moves it into the attribute.
 struct ConstantOperand {
   int input;
   const char* attr;
@@ -65,11 +65,11 @@ struct ConstantOperand {
 struct Arity {
   int min = 1;
   int max = 1;  // -1: any number
-  /// Operands among the first `min` that may be left out, since others follow.
+  /// Operands among the first `min` that may be left out although others follow.
   std::vector<int> optional = {};
 };
 
-/// One op as its record's functions see it. Operand numbers of absent optional operands answer has() == false.
+/// One op as its record's functions see it. has() is false for absent optional operands.
 class OpView {
  public:
   OpView(const Module& module, const Graph& graph, const Op& op, Diags* diags = nullptr,
@@ -79,7 +79,7 @@ class OpView {
   const Op& op() const { return op_; }
   const Graph& graph() const { return graph_; }
   const Module& module() const { return module_; }
-  /// The same view of an op that stands for this one.
+  /// The same view of another op in place of this one.
   OpView with(const Op& op) const { return {module_, graph_, op, diags_, shapes_}; }
   int inputs() const { return static_cast<int>(op_.inputs.size()); }
   bool has(int input) const { return input < inputs() && bool(op_.inputs[input]); }
@@ -88,15 +88,14 @@ class OpView {
   const TensorType& result_type(int output) const { return graph_.type(op_.outputs[output]); }
   /// The operand's tensor if it is a Constant.
   std::optional<Tensor> known(int input) const;
-  /// The elements of an integer operand (of a float one that holds integers) as lengths: of a small Constant, and of
-  /// what shape arithmetic computes while types are inferred.
+  /// The elements of an integer operand (or of a float one that holds integers) as lengths. They are known for a small
+  /// Constant, and while types are inferred also for results of shape arithmetic.
   std::optional<std::vector<Length>> lengths(int input) const;
-  /// Attribute `attr` of ints as lengths, or those of the operand `input` that stands for it; nothing where it is
-  /// neither there nor known.
+  /// Attribute `attr` of ints as lengths, or else those of the operand `input`; nothing if neither is known.
   std::optional<std::vector<Length>> lengths_of(std::string_view attr, int input) const;
   /// A dimension of this length.
   Extent extent(const Length& length) const;
-  /// Of a LengthOf: which length; nothing where its text is none of this model.
+  /// The length that a LengthOf reads; nothing if its text is not a length of this model.
   std::optional<Length> length() const { return parse_length(op_.text("length"), module_.lengths); }
   /// Attribute `attr` of ints as an axis list of `ndim` dims: negatives resolved, range checked, reported if wrong.
   std::optional<std::vector<int64_t>> axes(std::string_view attr, int ndim) const;
@@ -122,12 +121,13 @@ class OpView {
   const ShapeValues* shapes_;
 };
 
-/// Types of the results from types and attributes (layouts are left replicated). False after reporting. May give more
-/// types than the op has outputs (optional trailing ones); ops with a variable number read it from op().outputs.size().
+/// Infers types of the results from types and attributes (layouts are left replicated). False after reporting. It may
+/// give more types than the op has outputs (optional trailing ones). Ops with a variable number of results read it from
+/// op().outputs.size().
 using InferFn = bool (*)(const OpView& op, std::vector<TensorType>& results);
 
-/// Brings the attributes of an op that infer accepted to the one form that everything after infer-types reads: defaults
-/// filled in, axes non-negative, Slice and Pad with one entry for each dimension.
+/// Brings the attributes of an op that infer accepted to the canonical form that all later passes read: defaults filled
+/// in, axes non-negative, Slice and Pad with one entry for each dimension.
 using CanonicalFn = void (*)(Op& op, const OpView& view);
 
 /// A loop of an op (L4): what happens when it is sliced.
@@ -145,8 +145,8 @@ struct FactorRule {
 };
 using FactorFn = FactorRule (*)(const OpView& op);
 
-/// What a typed op demands of the lengths of its operands and results. Those that hold anyway may be among them; `what`
-/// is left empty.
+/// The conditions that a typed op puts on the lengths of its operands and results. Conditions that always hold may be
+/// among them; `what` is left empty.
 using RelateFn = std::vector<LengthRelation> (*)(const OpView& op);
 
 /// Philox draw position of a random op (ir/README.md, Randomness).
@@ -156,8 +156,8 @@ struct RandomState {
   int64_t invocation = 0;
 };
 
-/// One evaluation on one rank: local tensors in, local tensors out. Attributes that speak of global positions (Slice,
-/// Pad, shapes of views) have been made local in `op` by the evaluator.
+/// One evaluation on one rank: local tensors in, local tensors out. The evaluator has made attributes with global
+/// positions (Slice, Pad, shapes of views) local in `op`.
 struct EvalContext {
   const Op& op;
   std::vector<const Tensor*> inputs;  // null where absent
@@ -171,7 +171,7 @@ struct EvalContext {
   std::vector<Dims> global_dims;                                // of results
   std::vector<Dims> global_input_dims;
   const std::map<std::string, int64_t>* lengths = nullptr;  // this run's, by name
-  bool is_refused = false;  // set by an evaluation whose operands a program refuses: it has no result
+  bool is_refused = false;  // set by an evaluation if a program would refuse the operands: it has no result
 
   const Tensor& in(int i) const { return *inputs[i]; }
   bool has(int i) const { return i < static_cast<int>(inputs.size()) && inputs[i]; }
@@ -185,33 +185,32 @@ struct EvalContext {
 using EvalFn = void (*)(EvalContext& context);
 
 class Builder;
-/// Builds the results of a composite op from simpler ones; the values that replace the op's outputs (a none id for an
-/// output that is unused; an operand where nothing is to compute). Empty after reporting what is not supported. `op`
-/// views a copy, because adding ops moves them: call it through decompose_op.
+/// Global index of local index i of dim d of result r / of operand k; identity if the dim is not sliced.
 using DecomposeFn = std::vector<ValueId> (*)(Builder& build, const OpView& op);
 
 class Unfolding;
 struct Unfolded;
-/// What stands for the results of an op on sequences or optionals (ir/unfolding.h), one entry for each output. Empty
-/// after reporting.
+/// The values that replace the results of an op on sequences or optionals (ir/unfolding.h), one entry for each output.
+/// Empty after reporting.
 using UnfoldFn = std::vector<Unfolded> (*)(Unfolding& op);
 
-/// Turns the ONNX form read by the generic importer (all attributes and operands of the node) into ours.
+/// Converts the ONNX form that the generic importer read (all attributes and operands of the node) to Weft's form.
 /// `opset` is that of the op's domain. False after reporting.
 using ImportFn = bool (*)(Graph& graph, OpId op, int opset, const OpView& view);
 
-/// The value of a pointwise op on element values: the reference, in double.
+/// The value of a pointwise op on element values, in double; it is the reference.
 using ScalarFn = double (*)(const double* operands, const Op& op);
 /// The same on integers and bool, exact; `dtype` is the first operand's.
 using IntFn = int64_t (*)(const int64_t* operands, const Op& op, DType dtype);
 
 class Term;
 struct BackwardStep;
-/// The derivatives of a number by the operands of an op, from that by its result (ir/ops/gradient.h).
+/// Derivatives with respect to the operands of an op, given the derivative with respect to its result
+/// (ir/ops/gradient.h).
 using GradientFn = std::vector<std::optional<Term>> (*)(const BackwardStep& step);
 
-/// A question about one op: of a record with `decompose`, whether it needs none (Max of two operands, MatMul of
-/// matrices); of one with `linear`, whether it holds (Cast between floats, Pad with 0).
+/// A question about one op. For a record with `decompose`: whether the op needs none (Max of two operands, MatMul of
+/// matrices). For one with `linear`: whether it holds (Cast between floats, Pad with 0).
 using QuestionFn = bool (*)(const OpView& op);
 
 struct OnnxName {
@@ -220,9 +219,9 @@ struct OnnxName {
   const char* domain = "";  // "" is ai.onnx
 };
 
-/// What one element of a pointwise op takes.
+/// Cost of one element of a pointwise op.
 enum class ScalarCost : uint8_t {
-  Cheap,     // a few additions: computed again wherever it is read
+  Cheap,     // a few additions: computed again at each use
   Moderate,  // a division, a root, a conversion
   Function   // a polynomial or a library function
 };
@@ -241,13 +240,13 @@ struct OpDef {
   InferFn infer = nullptr;
   CanonicalFn canonicalize = nullptr;
   const char* einsum = nullptr;  // the factor rule where it is one line: "b m k, b k n -> b m n"
-  FactorFn factors = nullptr;    // else; null: from the category
-  RelateFn relate = nullptr;     // null: dimensions of operands that have a factor in common are equal
+  FactorFn factors = nullptr;    // otherwise; null: from the category
+  RelateFn relate = nullptr;     // null: dimensions of operands with a common factor are equal
   /// Operand groups in each of which the op is linear (L6): Add {{0, 1}}, MatMul {{0}, {1}}; {{-1}}: all together.
   std::vector<std::vector<int>> linear = {};
   QuestionFn is_linear = nullptr;  // null: always as `linear` says
-  GradientFn gradient = nullptr;   // null: that of its parts where it has some, else it cannot be differentiated
-  int kept_results = 1;            // how many results `gradient` reads: the op gets those that the model leaves out
+  GradientFn gradient = nullptr;   // null: that of its parts if it has any, else it cannot be differentiated
+  int kept_results = 1;            // how many results `gradient` reads; they are added if the model leaves them out
   /// Pointwise: expression in C++ on scalars of the compute type; $0, $1 operands (read several times), $T the compute
   /// type (float for f16 and bf16, else the type of the first operand that is not bool), $R the result's element type,
   /// $name an attribute as a literal. Functions of weft/math.h by name.
@@ -259,10 +258,11 @@ struct OpDef {
   EvalFn eval = nullptr;
   DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op, unless is_primitive says otherwise
   QuestionFn is_primitive = nullptr;
-  UnfoldFn unfold = nullptr;  // non-null: infer-types replaces the op by what its results stand for
-  /// Whether type inference replaces the op by its parts, because only these have the run-time lengths of its results.
+  UnfoldFn unfold = nullptr;  // non-null: infer-types replaces the op, and `unfold` gives the values for its results
+  /// Whether type inference replaces the op by its parts, because only these know the run-time lengths of its results.
   QuestionFn is_typed_by_parts = nullptr;
-  /// Whether operands and results may be strings; what moves elements takes them, what computes with numbers does not.
+  /// Whether operands and results may be strings. Ops that move elements take them; ops that compute with numbers do
+  /// not.
   bool takes_strings = false;
 };
 
@@ -276,19 +276,19 @@ const OpDef* find_onnx_op(std::string_view domain, std::string_view name);
 /// The kind of that text-form name.
 std::optional<OpKind> parse_op_kind(std::string_view name);
 
-// An attribute, else the default of the op's record; one of both must be there.
+// An attribute, else the default of the op's record; one of them must exist.
 int64_t int_of(const Op& op, std::string_view attr);
 double real_of(const Op& op, std::string_view attr);
 const std::string& text_of(const Op& op, std::string_view attr);
-/// Empty where there is neither.
+/// Empty without an attribute and a default.
 std::vector<int64_t> ints_of(const Op& op, std::string_view attr);
 /// Fills every record default that the op lacks (defaults of optional attributes).
 void fill_defaults(Op& op);
-/// `axis` counted from the front.
+/// A negative `axis` counts from the end.
 inline int64_t from_front(int64_t axis, int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
 
-/// What the infer-types pass does for one op: infers, gives the results their types, makes the attributes canonical.
-/// `shapes`: what is known of shape arithmetic so far.
+/// Runs the infer-types pass for one op: infers, gives the results their types, makes the attributes canonical.
+/// `shapes` holds the results of shape arithmetic that are known so far.
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes = nullptr);
 /// True if the decompose pass has to replace the op.
 bool decomposes(const OpView& op);
@@ -304,10 +304,10 @@ FactorRule pass_rule(const Shape& shape);
 
 /// True for an extent that broadcasts: a length that only a run knows is never taken for 1.
 bool is_one(const Extent& extent);
-/// What two extents are where they are one: the one of the smaller bound, a number before a length. Nothing where no
-/// request could make them equal.
+/// The common extent of two equal extents: the one of the smaller bound, a number before a length. Nothing if no
+/// request can make them equal.
 std::optional<Extent> one_extent(const Extent& a, const Extent& b);
-/// NumPy broadcasting of several shapes; nullopt where two dimensions that are not 1 cannot be one.
+/// NumPy broadcasting of several shapes; nullopt if two dimensions that are not 1 cannot be equal.
 std::optional<Shape> broadcast(const std::vector<Shape>& shapes);
 
 }  // namespace weftc

@@ -1,5 +1,4 @@
-// What the user asked for, exactly as the YAML says it: names, not graph nodes (README.md). Read-only for
-// passes.
+// The user's request, exactly as the YAML has it: names, not graph nodes (README.md). Read-only for passes.
 #pragma once
 #include <map>
 #include <optional>
@@ -37,7 +36,7 @@ struct AxisRequest {
   Loc loc;
 };
 
-/// Layout constraint on a value (`NAME`), or on what its readers get (`NAME.use`).
+/// Layout constraint on a value (`NAME`), or on the value that its readers get (`NAME.use`).
 struct ShardEntry {
   Selector target;
   bool use = false;
@@ -51,7 +50,7 @@ struct SplitStep {
   std::vector<Loc> into_locs = {};
 };
 struct ReorderStep {
-  bool gather = true;           // else all-reduces past linear ops
+  bool gather = true;           // otherwise moves all-reduces past linear ops
   std::vector<Selector> moved;  // one gather, or several reduces
   std::vector<Selector> past;
 };
@@ -59,11 +58,12 @@ struct FuseStep {
   std::vector<Selector> ops;
   std::string into;
   Loc into_loc = {};
-  int64_t bucket = 0;  // bytes at which a kernel of collectives is full, `into` is the front of its name; 0: one kernel
+  int64_t bucket = 0;  // bytes at which a kernel of collectives is full, and `into` is a prefix of its name; 0: one
+                       // kernel
 };
 struct OverlapStep {
   std::vector<Selector> ops;
-  int chunks = 2;  // 0: none; collectives run whole, beside what does not need them
+  int chunks = 2;  // 0: no chunks; collectives run whole, beside ops that do not need them
   int dim = 0;
   Mechanism mechanism = Mechanism::Streams;
 };
@@ -81,7 +81,7 @@ struct PlaceRequest {
 
 struct StageRequest {
   std::string name;
-  std::string place;  // empty: one of its own, of its name, on ranks of its own
+  std::string place;  // empty: a place of its own with the stage's name, on ranks of its own
   std::vector<Selector> nodes;
   Loc loc;
   bool has_rest = false;  // the nodes that no other stage lists
@@ -93,22 +93,22 @@ struct OrderEntry {
 };
 /// `order: {search: ...}`.
 struct SearchRequest {
-  int periods = 1;                // micro-batches that a period may have, at most
-  std::optional<int64_t> memory;  // bytes of a rank for what lies between blocks
-  int seconds = 0;                // of a core, about; 0: a few
+  int periods = 1;                // micro-batches of a period, at most
+  std::optional<int64_t> memory;  // bytes of a rank for values between blocks
+  int seconds = 0;                // approximate core seconds; 0: a few
 };
 struct PipelineRequest {
   enum class Order { Named, Search, Table };
   std::vector<StageRequest> stages;
-  bool cuts = false;  // the number of stages is given alone: nodes go into them by the time that they take
+  bool cuts = false;  // only the number of stages is given: nodes are divided by their times
   int micro_batches = 1;
   Order order = Order::Named;
   PipelineOrder named = PipelineOrder::GPipe;
   SearchRequest search;
-  bool splits_backward = false;  // gradients of weights are a block of their own
+  bool splits_backward = false;  // gradients of weights form a block of their own
   std::vector<OrderEntry> table;
   Loc loc;
-  Loc micro_batches_loc, order_loc;  // where these stand; without `order:`, that of the pipeline
+  Loc micro_batches_loc, order_loc;  // their positions; without `order:`, the pipeline's
 };
 
 struct StateRequest {
@@ -117,17 +117,17 @@ struct StateRequest {
   Loc loc;
 };
 
-/// An entry of `kernels:`: how the kernels of that name are computed, whatever the compiler would choose.
+/// An entry of `kernels:` fixes how the kernels of that name are computed.
 struct KernelPin {
   std::string name;           // of a kernel, node or value; may hold `{l}`-style variables and `*`
   std::string strategy;       // one of strategy_names()
   std::vector<int64_t> tile;  // rows and columns; empty: the compiler chooses them
   Loc loc, strategy_loc, tile_loc;
-  int64_t panels = 0;       // of an unfolded convolution at once; 0: the compiler chooses them
-  bool one_thread = false;  // where it is launched: the others wait
+  int64_t panels = 0;       // panels of an unfolded convolution at once; 0: the compiler chooses the number
+  bool one_thread = false;  // when launched, one thread computes and the others wait
 };
 
-/// An entry of `precision:`: what the operands of products and convolutions are rounded to.
+/// An entry of `precision:`: the type that the operands of products and convolutions are rounded to.
 struct PrecisionEntry {
   std::optional<Selector> target;  // none: all
   DType dtype = DType::F32;
@@ -136,12 +136,12 @@ struct PrecisionEntry {
   bool is_for_all() const { return !target; }
 };
 
-/// What a schedule and the command line call precisions.
+/// Names of precisions in a schedule and on the command line.
 const std::vector<std::string>& precision_names();
-/// The type of that name; nothing where there is none.
+/// The type of a precision's name; nothing for an unknown name.
 std::optional<DType> parse_precision(std::string_view name);
 
-/// `generate:`: the loop over tokens. Names without a text are not given.
+/// `generate:`: the loop over tokens. A Name with an empty text is absent.
 struct GenerateRequest {
   struct Name {
     std::string text;
@@ -151,15 +151,15 @@ struct GenerateRequest {
   std::vector<int64_t> end;
   Sampling sampling;
   Loc loc, end_loc, max_new_loc;
-  bool has_variants = false;  // this one may be fed a fixed number of tokens, since another one takes single ones
+  bool has_variants = false;  // this variant may take a fixed number of tokens, since another one takes single ones
 };
 
-/// A function in ONNX that a schedule calls, by a name that the compiler knows or by its file, with what it says of its
-/// operands and attributes.
+/// A function in ONNX that a schedule calls, by a name that the compiler knows or by its file, with its operands and
+/// attributes.
 struct FunctionCall {
   struct Argument {
     std::string name;
-    std::vector<std::string> words;  // one, but for a list
+    std::vector<std::string> words;  // one, except for a list
     Loc loc, value_loc;
   };
   std::string function;
@@ -172,12 +172,12 @@ struct ParameterMatch {
   std::optional<int64_t> ndim;
   Loc loc;
 };
-/// An entry of `groups:` of `train:`: attributes of the optimizer that are others for these parameters.
+/// An entry of `groups:` of `train:`: attributes of the optimizer that differ for these parameters.
 struct ParameterGroup {
   std::vector<ParameterMatch> match;
   std::vector<FunctionCall::Argument> arguments;
 };
-/// An input that a model gets for its training: `labels: int64[N]`.
+/// An input that is added to a model for its training: `labels: int64[N]`.
 struct InputRequest {
   std::string name;
   std::string type;
@@ -185,29 +185,29 @@ struct InputRequest {
 };
 /// A term of the loss: a value of the model, or a function of such.
 struct LossRequest {
-  std::string value;  // of the model; empty: what `call` gives
+  std::string value;  // a value of the model; empty: the result of `call`
   FunctionCall call;
   Loc loc;
 };
-/// A figure of a step beside its loss: a value of the model, or a function of such.
+/// A figure reported for a step besides its loss: a value of the model, or a function of such.
 struct MetricRequest {
   std::string name;
-  std::string value;  // of the model; empty: what `call` gives
+  std::string value;  // a value of the model; empty: the result of `call`
   FunctionCall call;
   Loc loc;
 };
-/// Whether the nodes whose forms for training and for inference differ get the one for training, by statistics of the
-/// whole batch or of each micro-batch, or stay as they are.
+/// For nodes with different forms for training and inference: the training form with statistics of the whole batch, or
+/// of each micro-batch; Eval leaves them as they are.
 enum class TrainMode : uint8_t { Train, Eval, TrainByMicroBatch };
 /// `recompute:` of `train:`: which values of the forward pass are kept for the backward pass.
 struct RecomputeRequest {
-  std::vector<Selector> keep;  // none: the fewest bytes from which nothing costly has to be computed again
+  std::vector<Selector> keep;  // none: the fewest bytes that avoid computing anything costly again
   Loc loc;
-  std::optional<int64_t> limit = {};  // bytes a rank: as much is kept as there is room for
-  /// With a limit: the values that the search for them keeps. None: it has not begun.
+  std::optional<int64_t> limit = {};  // bytes a rank; values are kept as long as they fit
+  /// With a limit: the values that the search for them keeps. None before the search.
   std::optional<std::vector<std::string>> kept = {};
 };
-/// `train:`: what makes a training step of a model.
+/// `train:`: the parts of a training step.
 struct TrainRequest {
   std::vector<LossRequest> losses;  // added up
   FunctionCall optimizer, rate;
@@ -230,7 +230,7 @@ struct DimRequest {
   Loc loc;
 };
 
-/// Further names that a model gives its nodes and weights, each with the names of what it means.
+/// Further names that a model gives its nodes and weights. Each maps to the names that it stands for.
 using Aliases = std::map<std::string, std::vector<std::string>>;
 
 struct Schedule {
@@ -245,8 +245,8 @@ struct Schedule {
   std::optional<TrainRequest> train;
   std::optional<PipelineRequest> pipeline;
   bool per_rank = false;
-  /// Which device annotations of the model are read: those of the configuration of that name, "none", or "": what the
-  /// model has.
+  /// The device annotations of the model to read: the name of a configuration, "none", or "" for the only configuration
+  /// that nodes are annotated for.
   std::string annotations;
   Loc annotations_loc;
   int64_t seed = 0;
@@ -257,8 +257,8 @@ struct Schedule {
   Aliases aliases;  // from the model's metadata, not from the YAML
 };
 
-/// The places of the schedule: those that it lists; or those that the stages of its pipeline have of their own, each
-/// with the mesh and the next ranks; or one, "all", with the mesh.
+/// The places of the schedule. They are the listed ones, or the own places of its pipeline's stages (each with the mesh
+/// and the next ranks), or one, "all", with the mesh.
 std::vector<PlaceRequest> places_of(const Schedule& schedule);
 /// The name of the place at which a stage runs.
 inline const std::string& place_of(const StageRequest& stage) { return stage.place.empty() ? stage.name : stage.place; }

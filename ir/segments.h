@@ -1,5 +1,5 @@
-// Where the segments of weights lie: in the file of weights, which holds every slice of each segment, and in the image
-// of a rank, which is one slice of each segment that its program holds.
+// Positions of the segments of weights in two places. The file of weights holds every slice of each segment. The image
+// of a rank holds one slice of each segment that its program has.
 //
 //   file:  | segment 0 | segment 1, slice 0 | segment 1, slice 1 | ...      every slice begins on a page
 //   image: | segment 0 | segment 1, own slice | ...

@@ -1,5 +1,5 @@
 // Integer arithmetic on lengths. Ops that move elements are evaluated by their own records, on tensors that hold the
-// numbers of symbols in place of values.
+// numbers of symbols as values.
 #include "ir/shape_arithmetic.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ static Lengths product_of(const Lengths& factors) {
   return {product};
 }
 
-/// Whether a < b, where every run agrees.
+/// Whether a < b, if that is the same in every run.
 static std::optional<Length> is_less(const Length& a, const Length& b) {
   const Length gap = b - a;
   if (gap.low() > 0) return 1;
@@ -51,10 +51,10 @@ static std::optional<Length> negated(const std::optional<Length>& truth) {
   return Length(truth->constant() == 0);
 }
 
-/// Whether a != 0, where every run agrees.
+/// Whether a != 0, if that is the same in every run.
 static std::optional<Length> is_true(const Length& a) { return negated(are_equal(a, 0)); }
 
-/// True if every number that the length can be has a place among the elements of a type, exactly.
+/// True if a type represents every number that the length can have exactly.
 static bool fits(DType dtype, const Length& length) {
   const auto lies_between = [&](int64_t low, int64_t high) { return length.low() >= low && length.high() <= high; };
   if (dtype == DType::F64) return lies_between(-(int64_t{1} << 53), int64_t{1} << 53);
@@ -78,7 +78,7 @@ static std::optional<Length> chosen(const Length& condition, const Length& yes, 
   return yes == no ? std::optional(yes) : std::nullopt;
 }
 
-/// One element of a pointwise op; nothing where it is no length. A quotient of floats must leave no rest.
+/// One element of a pointwise op; nothing if it is not a length. A quotient of floats must be exact.
 static std::optional<Length> element(const OpView& op, const Lengths& in) {
   const bool is_real = is_float(op.type(static_cast<int>(in.size()) - 1).dtype);
   switch (op.op().kind) {
@@ -130,7 +130,7 @@ static std::optional<Length> element(const OpView& op, const Lengths& in) {
   }
 }
 
-/// Every operand has an element for each of the result, as those of a product of two rows have not.
+/// True if every operand has an element for each element of the result. Operands of a product of two rows do not.
 static bool is_broadcast(const OpView& op) {
   const Dims dims = op.result_type(0).dims();
   for (int i = 0; i < op.inputs(); ++i) {
@@ -189,11 +189,11 @@ static Result reduced(const OpView& op, const Lengths& in) {
   return is_plain ? Result(Lengths{result}) : std::nullopt;
 }
 
-/// True if operand `i` of an op that looks elements up holds positions, not elements.
+/// True if operand `i` of a gather holds positions, not elements.
 static bool is_position(const Op& op, int i) { return category(op) == Category::Index && i == 1; }
 
-/// An op that moves elements: its record evaluates it on the numbers of the elements, from 1 on. What it fills up with
-/// is 0, and no element.
+/// Evaluates an op that moves elements by its record, on the numbers of the elements, from 1 on. A 0 in the result is
+/// fill, not an element.
 static std::optional<std::vector<Lengths>> moved(const OpView& op, const std::vector<Lengths>& in) {
   const OpDef& def = op_def(op.op());
   if (!def.eval) return {};
@@ -236,7 +236,7 @@ static bool moves_elements(const Op& op) {
     case OpKind::Split:
       return true;
     case OpKind::Slice:
-      return op.has("starts");  // from a start that a run decides nobody knows which elements
+      return op.has("starts");  // the elements are unknown when a run decides the start
     case OpKind::Pad:
       return false;
     case OpKind::ScatterElements:
@@ -263,7 +263,7 @@ static Result counted(const OpView& op, const std::vector<Lengths>& in) {
   return found;
 }
 
-/// A few elements, which may be numbers: the text of a length is none.
+/// True for a tensor with few elements that may be numbers; strings are not lengths.
 static bool is_small(const TensorType& type) {
   return is_static(type.shape) && type.count() <= kMostLengths && type.dtype != DType::String;
 }
@@ -289,7 +289,7 @@ static Result value_of(const OpView& op, const std::vector<Lengths>& in) {
   }
 }
 
-/// True if the op's results are known from the types of its operands alone.
+/// True if the types of the operands alone determine the op's results.
 static bool reads_types(OpKind kind) {
   return kind == OpKind::Shape || kind == OpKind::Size || kind == OpKind::LengthOf || kind == OpKind::ConstantOfShape;
 }

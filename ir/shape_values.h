@@ -1,6 +1,6 @@
-// What is known of small integer tensors while types are inferred: their elements as lengths. Exporters compute shapes
-// with Shape, Gather, Mul, Where, Concat; where an input has an open dimension those numbers are known at run time
-// only, but as polynomials they are known here, and give the shapes behind them their run-time extents:
+// The known elements of small integer tensors, as lengths, while types are inferred. Exporters compute shapes with
+// Shape, Gather, Mul, Where, Concat. With an open input dimension, those numbers exist at run time only. As polynomials
+// they are known at compile time, and give later shapes their run-time extents:
 //
 //   s = Shape(x f32[seq, 768])      [seq, 768]
 //   m = Mul(Gather(s, 0), 2)        seq * 2
@@ -21,13 +21,13 @@ inline constexpr int64_t kMostLengths = 64;
 
 class ShapeValues {
  public:
-  /// The elements of a value, row-major; null where they are not known.
+  /// The elements of a value, row-major; null if they are not known.
   const std::vector<Length>* find(ValueId value) const;
   void set(ValueId value, std::vector<Length> elements);
-  /// This length is never above `most`, although its terms could be: rows of a state are bounded by the state. False
-  /// where that was known.
+  /// Records that this length is at most `most`, although its terms could be larger: rows of a state are bounded by the
+  /// state. False if that was known.
   bool limit(const Length& length, int64_t most);
-  /// Only what `limit` said: it holds for every graph in which the lengths have these names.
+  /// Only the bounds that `limit` recorded. They hold for every graph in which the lengths have these names.
   ShapeValues limits() const;
   bool operator==(const ShapeValues&) const = default;
   /// A dimension of this length.

@@ -12,11 +12,11 @@ namespace weftc {
 
 namespace {
 
-/// What stands in place of infinities and NaN.
+/// The special values of a format.
 enum class Specials : uint8_t {
-  Infinities,  // the largest exponent, as in IEEE 754
-  AllOnes,     // NaN alone: exponent and mantissa of ones
-  MinusZero,   // NaN alone, in place of -0
+  Infinities,  // infinities and NaN, with the largest exponent, as in IEEE 754
+  AllOnes,     // NaN only: exponent and mantissa of ones
+  MinusZero,   // NaN only, in place of -0
   None
 };
 
@@ -58,7 +58,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int kPowerBias = 127;
 constexpr uint8_t kLargestPower = 254, kPowerNaN = 255;
 
-/// ONNX leaves negative numbers open: NaN.
+/// ONNX leaves negative numbers undefined; they become NaN here.
 uint8_t double_to_power(double value, SmallFloatRounding rounding) {
   const uint8_t too_large = rounding.saturates ? kLargestPower : kPowerNaN;
   if (std::isnan(value) || value < 0) return kPowerNaN;

@@ -1,5 +1,5 @@
-// The floating types of at most 8 bits, as ONNX defines them: from numbers to codes and back. What a code means follows
-// from a few numbers of its format; runtime_lib/include/weft/small_types.h says the same for emitted programs.
+// Converts numbers to and from the floating types of at most 8 bits that ONNX defines. The meaning of a code follows
+// from a few parameters of its format. runtime_lib/include/weft/small_types.h has the same for emitted programs.
 #pragma once
 #include <cstdint>
 
@@ -7,11 +7,12 @@
 
 namespace weftc {
 
-/// Where float8e8m0 takes a number that lies between two powers of two.
+/// How a number between two powers of two is rounded to float8e8m0.
 enum class PowerRounding : uint8_t { Up, Down, Nearest };
 
 struct SmallFloatRounding {
-  bool saturates = true;  // what is too large becomes the largest number; else NaN, or an infinity where there is one
+  bool saturates = true;  // a number that is too large becomes the largest number; else NaN, or an infinity if the
+                          // format has one
   PowerRounding power = PowerRounding::Up;
 };
 

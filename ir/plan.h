@@ -16,7 +16,7 @@
 
 namespace weftc {
 
-/// What the instances of a buffer are of. Block: of one block of rows (LoopStep), for each thread that runs one.
+/// The unit that has an instance of a buffer each. Block: one block of rows (LoopStep), for each thread that runs one.
 enum class Life : uint8_t { Chunk, MicroBatch, Run, State, Block };
 
 /// Memory of a value on each rank of its place. Instance i of a deep buffer (a chunk's or micro-batch's value) lies at
@@ -30,15 +30,15 @@ struct Buffer {
   int depth = 1;
   bool window = false;  // peers reach it: same position on all ranks, in the window memory
   Life life = Life::Run;
-  std::string live;  // "h.0.ln_2 .. h.0.mlp.c_fc": first and last step, for readers
+  std::string live;  // "h.0.ln_2 .. h.0.mlp.c_fc": first and last step, for human readers
   Storage storage;
 
   Dims dims() const { return buffer_dims(type, mesh); }
 };
 inline constexpr int64_t kBufferAlign = 256;
 
-/// Where a buffer lies: at the start of its memory, behind another one, or where another one lies (P7); or in memory of
-/// each thread, which the Plan counts from the end of the rank's own, and where another one may lie too.
+/// The address of a buffer (P7): the start of its memory, the end of another buffer, or the place of another buffer.
+/// OfThread: memory of each thread, which the Plan counts from the end of the rank's own memory.
 struct Position {
   enum class Kind : uint8_t { Absent, Start, EndOf, SameAs, OfThread };
   Kind kind = Kind::Absent;
@@ -74,7 +74,7 @@ struct Parameter {
   bool window = false;  // a collective inside the kernel reaches it on all peers
   bool weight = false;
   Storage storage;  // of its memory
-  /// The shape of its memory, where the kernel is given only some rows of it; none: that of the type.
+  /// The shape of its memory if the kernel gets only some of its rows; none: the type's shape.
   std::optional<Shape> memory = {};
 
   bool operator==(const Parameter&) const = default;
@@ -94,14 +94,14 @@ struct RunExtent {
   int64_t bound = 0;                  // of the length, or of this rank's part of it
 
   bool is_slice() const { return axis >= 0; }
-  /// A named length is passed, any other is computed from those in front of it.
+  /// A named length is passed; any other is computed from those earlier in the list.
   bool is_named() const { return length && !is_slice() && as_name(*length); }
   bool operator==(const RunExtent&) const = default;
 };
 
-/// One function of the emitted program. `body` is a region in which every op is lowered into this one kernel: Input ops
-/// are the inputs in order, then body.outputs(). Values of one element that are Constants are literals. A kernel of
-/// category Collective ends with a meeting of its ranks: what it read of theirs may be overwritten behind it.
+/// One function of the emitted program. `body` is a region in which every op is lowered into this one kernel. The first
+/// parameters are the Input ops in order; body.outputs() follow. Constants of one element become literals. A kernel of
+/// category Collective ends with a barrier of its ranks, so that memory it read from peers may be overwritten later.
 struct Kernel {
   std::string name;   // C++ identifier
   Category category;  // Pointwise, Reduction, Contraction, Index, Scan, Collective
@@ -113,12 +113,13 @@ struct Kernel {
   std::vector<OriginId> origins;   // of the first user
   std::string transform;           // "fuse into far", "" if none
   std::vector<std::string> users;  // step names, in order
-  Strategy strategy;               // how it is computed where it is launched, or else in chunks
-  /// How the one kernel of a loop over chunks computes it, on a target where that is another way than a launch.
+  Strategy strategy;               // how it is computed when launched, or else in chunks
+  /// How the one kernel of a loop over chunks computes it, if the target needs another strategy there than for a
+  /// launch.
   std::optional<Strategy> in_chunks;
-  bool one_thread = false;  // where it is launched, the thread of the stream computes it alone
-  Loc pin;                  // where the schedule names the strategy; none: it was chosen
-  std::string pin_name;     // what means this kernel and no other in a schedule's `kernels:`; empty: no name does
+  bool one_thread = false;  // when launched, the thread of the stream computes it alone
+  Loc pin;                  // where the schedule names the strategy; none: the compiler chose it
+  std::string pin_name;     // the name that means only this kernel in a schedule's `kernels:`; empty: no name does
 };
 
 /// Elements of a buffer: those whose index of `dim` has (index div block) mod size == the coordinate on mesh axis
@@ -139,7 +140,7 @@ struct Access {
   std::optional<Stripe> stripe = {};  // of the buffer: only these elements
 };
 
-/// What a kernel's formal is bound to.
+/// The buffer or weight that is bound to a kernel's formal parameter.
 struct Operand {
   BufferId buffer;  // or
   WeightId weight;
@@ -151,17 +152,17 @@ struct Signal {
   PlaceId place;
   std::vector<int> axes;  // place axes whose ranks raise it for each other; empty: between streams of one rank
 };
-/// Which element of a signal (or instance of a deep buffer) a step means. A signal has `count` / micro-batches elements
-/// a micro-batch: Once and MicroBatch mean the last of them, Chunk that of the chunk.
+/// Selects an element of a signal (or an instance of a deep buffer). A signal has `count` / micro-batches elements a
+/// micro-batch. Once and MicroBatch mean the last of them, Chunk that of the chunk.
 enum class Per : uint8_t { Once, Chunk, MicroBatch };
 struct Wait {
   enum class Reason : uint8_t { Data, Reuse, Position };
   SignalId signal;
   Per per = Per::Once;
-  int lag = 0;  // as many chunks or micro-batches earlier; nothing to wait for where there is none
+  int lag = 0;  // this many chunks or micro-batches earlier; the first ones have nothing to wait for
   Reason reason = Reason::Data;
   bool in_kernel = false;
-  bool trains = false;  // of a pipeline: not in an evaluation, which leaves out the block that raises it
+  bool trains = false;  // in a pipeline: skipped by an evaluation, which leaves out the block that raises it
 };
 struct Raise {
   SignalId signal;
@@ -186,12 +187,12 @@ struct LaunchStep {
 };
 struct CopyStep {
   BufferId from, to;      // equal types
-  bool in_place = false;  // `from` lies where `to` does: nothing is moved
+  bool in_place = false;  // `from` and `to` share memory: nothing is moved
 };
 struct CollectiveStep {
   OpKind kind;  // AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Reduce, ShardSlice
   ReduceOp reduce = ReduceOp::Sum;
-  int root = 0;           // Broadcast, Reduce: which rank of the group gives or gets
+  int root = 0;           // Broadcast, Reduce: the rank of the group that sends or receives
   std::vector<int> axes;  // of the place
   PlaceId place;
   Mesh mesh;
@@ -210,45 +211,45 @@ struct ForStep {
   int trips;  // chunks
   std::vector<Step> body;
   Mechanism mechanism = Mechanism::Streams;
-  bool in_turn = false;  // on one stream: nothing of a chunk runs beside another one
-  size_t forward = 0;    // of micro-batches of a training: so many steps of the body are what an evaluation needs
+  bool in_turn = false;  // on one stream: chunks do not overlap
+  size_t forward = 0;    // over micro-batches of a training: an evaluation runs only this many first steps of the body
 };
 struct IfStep {
   BufferId condition;
   std::vector<Step> then_body, else_body;
 };
-/// A dimension of a loop's buffers, of which no step makes one row of another one's. All threads read buffers and
-/// weights that have no such rows whole.
+/// A dimension of a loop's buffers along which each step computes a row from the same row only. Buffers and weights
+/// without such rows are read whole by all threads.
 struct RowAxis {
   Length count;
-  int64_t block = 0;                   // so many at a time; 0: a thread takes all of its own at once
+  int64_t block = 0;                   // rows of a block; 0: a thread takes all of its own at once
   std::map<BufferId, Length> strides;  // elements from one row to the next
   std::map<WeightId, Length> weight_strides;
   bool operator==(const RowAxis&) const = default;
 
   bool in_one_block() const { return block == count.high(); }
-  /// At most.
+  /// An upper bound.
   int64_t blocks() const { return (count.high() + block - 1) / block; }
 };
-/// The rows of a loop: threads take some of them each through all trips. Its kernels have the rows of each axis as a
-/// length (own_rows), for which launches have no buffer.
+/// Rows of a loop divided among threads: each thread runs all trips for its own rows. The loop's kernels take the rows
+/// of each axis as a length (own_rows); launches have no buffer for it.
 struct SharedRows {
-  static constexpr int64_t kTile = 4;  // a thread takes a multiple of so many
+  static constexpr int64_t kTile = 4;  // a thread takes a multiple of this number
   static constexpr size_t kMostAxes = 3;
   std::vector<RowAxis> axes;  // outer first; several only in blocks
-  std::set<BufferId> own;     // of which each thread has one: what a trip makes for all rows; what a block makes
+  std::set<BufferId> own;     // each thread has its own: results of a trip for all rows; results of a block
   bool operator==(const SharedRows&) const = default;
 
   bool in_blocks() const { return axes.front().block != 0; }
 };
-/// One trip whose rows are taken in blocks is a chain of kernels: what lies between them is never stored as a whole.
+/// A loop of one trip with rows in blocks is a chain of kernels: intermediate values are never stored as a whole.
 struct LoopStep {
   BufferId trip_count;    // none: no bound
   BufferId condition;     // none: always true; read before each trip
   BufferId iteration;     // none: not used; written before each trip
   int64_t max_trips = 0;  // 0: not known; the proof expands a few
   std::vector<Step> body;
-  std::vector<BufferId> carried;  // every trip writes them, by a copy at its end: what the next trip reads
+  std::vector<BufferId> carried;  // values for the next trip; each trip writes them by a copy at its end
   std::optional<SharedRows> rows = {};
 
   bool is_chain() const { return rows && rows->in_blocks(); }
@@ -280,7 +281,7 @@ struct Block {
   std::vector<Step> steps;
   Turn turn = Turn::MicroBatch;
   Phase phase = Phase::Forward;  // of a training
-  bool of_weights = false;       // of a backward pass: only what no other stage waits for
+  bool of_weights = false;       // in a backward pass: only ops whose results no other stage waits for
 };
 struct OrderedBlock {
   int block;
@@ -310,21 +311,21 @@ struct LengthBuffer {
   int64_t bound;
   PlaceId place;
   BufferId buffer;
-  bool is_made;  // by a step; else the request says it
+  bool is_made;  // a step computes it; else the request gives it
 };
-/// What a length may be where that is less than its names allow: a state is full, a TopK needs so many elements.
+/// A limit on a length that is tighter than its names allow: a state is full, a TopK needs a minimum of elements.
 struct LengthLimit {
-  std::string what;  // as a message names it: "state 'past' ('present')"
+  std::string what;  // text for messages: "state 'past' ('present')"
   Length length;
   int64_t least, most;
-  bool is_made;  // of a length that a step makes
+  bool is_made;  // a step computes the length
 };
-/// What the model demands of two lengths.
+/// A condition that the model puts on two lengths.
 struct LengthDemand {
   LengthRelation relation;
-  bool is_made;  // of a length that a step makes
+  bool is_made;  // a step computes one of the lengths
 };
-/// An input and an output that are one value across iterations. The output lies where the input does (in place), or the
+/// An input and an output that are one value across iterations. The output shares the input's memory (in place), or the
 /// last steps of an iteration copy it there.
 struct StateSlot {
   std::string input, output;  // names of the ports
@@ -360,7 +361,7 @@ struct Plan {
   std::optional<Generation> generation;
   std::optional<Training> training;
   int micro_batches = 1;
-  bool has_stages = false;  // of a pipeline: blocks have an order of their own, which `order` is
+  bool has_stages = false;  // in a pipeline: `order` gives the order of blocks
   int64_t seed = 0;
   bool per_rank = false;
   bool unrolls_layers = false;  // the text of a program has no loops over layers

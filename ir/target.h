@@ -1,4 +1,4 @@
-// What a Plan is built for, as capabilities: passes read these and never ask which target it is.
+// The target of a Plan, as capabilities: passes read these and never ask which target it is.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,23 +7,23 @@
 
 namespace weftc {
 
-/// A level of CPUs, as --arch names it; `native` is that of the CPU here.
+/// A level of CPUs, as --arch names it; `native` is the level of the build machine's CPU.
 struct HostArch {
   const char* name;
-  const char* march;    // what g++ calls it
-  const char* machine;  // for which programs are built, as names of compilers begin: x86_64-linux-gnu-g++
+  const char* march;    // the name that g++ has for it
+  const char* machine;  // of the programs, as the prefix of compilers' names: x86_64-linux-gnu-g++
   int vector_floats;    // in a vector register
   bool has_fma;         // one instruction multiplies and adds
 };
-/// Null where there is none of that name.
+/// Null for an unknown name.
 const HostArch* find_host_arch(std::string_view name);
-/// In order of their table, by which levels of one machine go from low to high.
+/// In the order of their table; levels of one machine go from low to high.
 std::vector<std::string> host_arch_names();
 /// The machine that this compiler runs on.
 const char* this_machine();
 
 struct Target {
-  /// For the command line, the backend's dialects and the cost model's table of machines only.
+  /// Only the command line, the backend's dialects and the cost model's table of machines read it.
   enum class Kind : uint8_t { Host, Cuda };
   Kind kind = Kind::Host;
   std::vector<std::string> archs;        // host: levels of CPUs, from low to high; cuda: sm_80, ...
@@ -36,14 +36,14 @@ struct Target {
   int warp = 0;                   // threads that run in step; 0: kernels are functions that a core runs
   int64_t resident_blocks = 0;    // device: of a kernel whose blocks wait for each other, or for peers
   int64_t chunk_threads = 0;      // device: of each block of a loop over chunks that is one kernel
-  int64_t multiprocessors = 0;    // device: what has to have a block for the device to be full
+  int64_t multiprocessors = 0;    // device: number of blocks that fills the device
   int64_t shared_memory = 0;      // bytes of fast memory that the operands of a block's tile must fit; 0: not limited
   bool library_products = false;  // a library multiplies matrices, then adds a bias, then does a Relu or the tanh Gelu
 
   /// Kernels run on a grid of thread blocks; without one, the threads of a team share a kernel's loops.
   bool has_grid() const { return warp > 0; }
   /// Kernels are compiled once for each of several levels of CPUs, and a program chooses when it starts. (A device's
-  /// archs are in one file, of which the driver loads what fits.)
+  /// archs are in one file, from which the driver loads the matching one.)
   bool has_levels() const { return !has_grid() && archs.size() > 1; }
 };
 

@@ -1,4 +1,4 @@
-// Ties come from the factors of an op, each of which is one loop, or from what its record relates.
+// Ties come from the factors of an op, each of which is one loop, or from the relations of its record.
 #include "ir/tied_extents.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ struct TiedExtents {
   bool is_summed = false;
 };
 
-/// Dimensions of operands that one factor runs over. An extent of 1 may be broadcast; whether two numbers fit is seen
-/// when types are inferred.
+/// Ties the dimensions of operands that one factor runs over. An extent of 1 may be broadcast. Type inference checks
+/// whether two numbers fit.
 std::vector<TiedExtents> ties_of_factors(const OpView& op) {
   const FactorRule rule = factor_rule(op);
   std::vector<const Extent*> first(rule.factors.size());
@@ -43,7 +43,7 @@ bool has_length(const OpView& op, const Length& length) {
   return false;
 }
 
-/// A length as the operands have it: with the smallest or the largest of their bounds.
+/// A length with the bound that operands have for it: their smallest or largest one.
 Extent extent_in(const OpView& op, const Length& length, bool smallest) {
   if (length.is_constant()) return {length.constant(), {}};
   std::optional<int64_t> bound;
@@ -54,7 +54,7 @@ Extent extent_in(const OpView& op, const Length& length, bool smallest) {
   return run_time_extent(bound.value_or(length.high()), length);
 }
 
-/// The two sides of an equation are one length where an operand has it with another bound than the others.
+/// Ties the two sides of an equation if an operand has the length with another bound than the others.
 std::vector<TiedExtents> related_ties(const OpView& op) {
   std::vector<TiedExtents> ties;
   for (const LengthRelation& relation : op_def(op.op()).relate(op))
@@ -64,7 +64,7 @@ std::vector<TiedExtents> related_ties(const OpView& op) {
   return ties;
 }
 
-/// Whether the op has factors: those of a composite op are those of its parts, unless it is pointwise.
+/// Whether the op itself has factors. A composite op has the factors of its parts, unless it is pointwise.
 bool has_factors(const OpView& op) { return !decomposes(op) || category(op.op()) == Category::Pointwise; }
 
 /// Whether each dimension of the results is one of operands that are broadcast to each other.
@@ -128,7 +128,8 @@ bool is_given(const Module& module, const Length& length) {
   return all;
 }
 
-/// What bounds a length of inputs: --dim, or of a dim without a name, which is called after its input, --shape.
+/// The option that bounds a length of inputs: --dim, or --shape for a dim without a name, which is named after its
+/// input.
 static std::string how_to_bound(const Module& module, const Length& length, const Extent& wanted) {
   const std::string number = std::to_string(wanted.bound);
   for (const ValueId input : module.graph.inputs()) {

@@ -1,6 +1,6 @@
-// Values that are no tensors: a sequence stands for its tensors, an optional for its element or for nothing. Type
-// inference replaces each op on such values as soon as it knows types, by what `unfold` of its record writes, so that
-// nothing behind it meets them (passes/prepare/unfold_sequences.cpp):
+// Values that are not tensors. A sequence stands for its tensors, an optional for its element or for nothing. Type
+// inference replaces each op on such values once types are known, using `unfold` of its record. Later passes see
+// tensors only (passes/prepare/unfold_sequences.cpp):
 //
 //   %s = SplitToSequence(%x), %y = SequenceAt(%s, 1)   ->   %s.0, %s.1 = Split(%x), and what read %y reads %s.1
 #pragma once
@@ -13,36 +13,36 @@
 
 namespace weftc {
 
-/// What a value of the model stands for.
+/// The tensors that replace a value of the model.
 struct Unfolded {
   enum class Kind : uint8_t { Tensor, Sequence, Nothing };
   Kind kind = Kind::Tensor;
-  std::vector<ValueId> tensors;  // one of Tensor, none of Nothing
+  std::vector<ValueId> tensors;  // one for Tensor, none for Nothing
 
   static Unfolded tensor(ValueId value) { return {Kind::Tensor, {value}}; }
   static Unfolded sequence(std::vector<ValueId> tensors) { return {Kind::Sequence, std::move(tensors)}; }
   static Unfolded nothing() { return {Kind::Nothing, {}}; }
 };
-/// Those values of a graph that are no tensors.
+/// The values of a graph that are not tensors.
 using UnfoldedValues = std::unordered_map<ValueId, Unfolded>;
 
-/// Writes what stands for the results of one op, in front of it. What is written has no types yet: the pass infers
-/// them, and reports what is wrong with them at the op.
+/// Builds the replacement of the results of one op, before that op. New ops have no types yet: the pass infers them,
+/// and reports errors at the op.
 class Unfolding {
  public:
   Unfolding(Module& module, Graph& graph, OpId id, const UnfoldedValues& values, Diags& diags);
 
   const OpView& op() const { return view_; }
-  /// What an operand stands for: a tensor stands for itself, an absent operand for nothing.
+  /// The replacement of an operand: a tensor is itself, an absent operand is Nothing.
   Unfolded operand(int input) const;
-  /// The tensors of an operand that has to be a sequence; nothing after reporting.
+  /// The tensors of an operand that must be a sequence; nothing after reporting.
   std::optional<std::vector<ValueId>> sequence(int input) const;
-  /// An operand that has to be a tensor; nothing after reporting.
+  /// An operand that must be a tensor; nothing after reporting.
   std::optional<ValueId> tensor(int input) const;
-  /// The element of an operand that has to be one integer, if it is known.
+  /// The element of an operand that must be one integer, if it is known.
   std::optional<int64_t> known_integer(int input) const;
 
-  /// Reports an error at the op; no results.
+  /// Reports an error at the op; returns no results.
   template <class... Arguments>
   std::vector<Unfolded> refuse(std::string id, std::string_view pattern, const Arguments&... arguments) const {
     view_.fail(std::move(id), pattern, arguments...);
@@ -52,7 +52,7 @@ class Unfolding {
   ValueId add(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
   std::vector<ValueId> add(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, int results);
   ValueId constant(const Tensor& tensor);
-  /// The ops of the op's region, with its parameters replaced; the values of its outputs.
+  /// Copies the ops of the op's region with its parameters replaced. Returns the values of its outputs.
   std::vector<ValueId> add_body(const std::vector<ValueId>& arguments);
 
  private:
@@ -60,7 +60,7 @@ class Unfolding {
   Graph& graph_;
   OpId id_;
   const UnfoldedValues& values_;
-  Op copy_;  // adding ops moves those of the graph
+  Op copy_;  // a copy, because adding ops moves those of the graph
   OpView view_;
 };
 

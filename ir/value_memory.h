@@ -1,13 +1,13 @@
-// Which values of a graph share memory, outside of kernels: a Reshape there is its operand's memory under another
-// shape, and a Reshape that keeps the shape is a copy, which has memory of its own.
+// Values of a graph that share memory, outside of kernels. A Reshape there is its operand's memory under another shape.
+// A Reshape that keeps the shape is a copy with memory of its own.
 #pragma once
 #include "ir/graph.h"
 
 namespace weftc {
 
-/// True if the op copies its operand: a Reshape to the type that the operand has already.
+/// True if the op copies its operand: a Reshape to the type that the operand already has.
 bool is_copy(const Graph& graph, const Op& op);
-/// The value that a value shares its memory with: the operand of the first of the Reshapes it is made by.
+/// The value whose memory a value shares: the operand of the first in its chain of Reshapes.
 ValueId memory_of(const Graph& graph, ValueId value);
 
 /// Whether a Reshape moves no element where both shapes lie by bounds (passes/plan/lay_lengths.cpp).

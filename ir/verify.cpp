@@ -1,6 +1,5 @@
-// The rules of each form. Form after form they add up: a Laid graph is also Decomposed and Typed. The runner
-// calls this after every pass, so a pass that breaks a rule is named at once; rules are conditions on what is
-// there and never repair.
+// The rules of each form. Forms are cumulative: a Laid graph is also Decomposed and Typed. The runner calls this after
+// every pass, so that a pass that breaks a rule is named at once. Rules only check and never repair.
 #include "ir/verify.h"
 
 #include <algorithm>
@@ -41,7 +40,7 @@ class Verifier {
   const Module& module_;
   const Form form_;
   Findings findings_;
-  int kernel_depth_ = 0;  // how many Fused ops stand around the graph that is looked at
+  int kernel_depth_ = 0;  // number of Fused ops around the current graph
 };
 
 std::vector<std::string> Verifier::run() {
@@ -71,7 +70,7 @@ void Verifier::graph(const Graph& graph) {
   for (OpId id = graph.first(); id && !findings_.full(); id = graph.next(id)) op(graph, id);
 }
 
-/// Ops stand behind the producers of their operands, and values, ops and names know each other.
+/// Checks that ops come after the producers of their operands, and that values, ops and names refer to each other.
 void Verifier::links(const Graph& graph, OpId id, const std::vector<int>& position) {
   const Op& op = graph.op(id);
   if (!graph.is_live(id)) findings_.add(op, "is erased but still in order");
@@ -116,7 +115,7 @@ void Verifier::uses(const Graph& graph) {
     }
 }
 
-/// The module knows the names in run-time lengths, and what holds a length stands in front of what has it.
+/// Checks that the module knows the names in run-time lengths, and that each length's holder comes before its uses.
 void Verifier::lengths(const Graph& graph, const std::vector<int>& position) {
   const LengthHolders holders(graph);
   for (OpId id = graph.first(); id; id = graph.next(id)) {
@@ -206,14 +205,14 @@ bool same_extents(const TensorType& a, const TensorType& b) {
   return true;
 }
 
-/// A value inside a region must have the type of the value outside that it stands for.
+/// A value inside a region must have the type of the matching value outside.
 void check_pair(const Graph& a, ValueId x, const Graph& b, ValueId y, const Op& op, const char* what,
                 Findings& findings) {
   if (!same_extents(a.type(x), b.type(y)))
     findings.add(op, "{} '{}' has another type in the region", what, a.value(x).name);
 }
 
-/// Parameters and outputs of a region have the types of what they stand for.
+/// Parameters and outputs of a region have the types of the values that they stand for.
 void check_region_types(const Graph& graph, const Op& op, Findings& findings) {
   for (const Graph& region : op.regions) {
     const size_t skipped = op.kind == OpKind::If ? 1 : 0;
@@ -228,7 +227,7 @@ void check_region_types(const Graph& graph, const Op& op, Findings& findings) {
   }
 }
 
-/// Inferring again gives the types that are there.
+/// Checks that inferring again gives the same types.
 void Verifier::types(const Graph& graph, const Op& op) {
   if (category(op) == Category::Region) return check_region_types(graph, op, findings_);
   const OpDef& def = op_def(op);
@@ -244,7 +243,7 @@ void Verifier::types(const Graph& graph, const Op& op) {
                     r < results.size() ? type_text(results[r], {}) : "none");
 }
 
-/// Ops that stand outside of kernels: nothing is computed in them.
+/// True for ops outside of kernels, which compute nothing.
 bool is_no_kernel(const Op& op) {
   switch (op.kind) {
     case OpKind::Input:
@@ -287,7 +286,7 @@ void Verifier::op(const Graph& graph, OpId id) {
   numbers(op);
   arity(op);
   regions(graph, op);
-  // The rules read what the structure promises.
+  // The rules rely on a correct structure.
   if (findings_.count() == before) form_rules(graph, op);
 }
 

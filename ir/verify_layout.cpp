@@ -1,5 +1,5 @@
-// Layout rules of single ops, axis by axis. They restate L1-L10 as conditions on what is there, where the
-// layout pass decides what shall be there: neither shares code with the other.
+// Layout rules of single ops, axis by axis. They state L1-L10 as conditions, while the layout pass decides layouts. The
+// two share no code.
 #include <algorithm>
 
 #include "ir/base/contains.h"
@@ -110,7 +110,7 @@ void AxisRule::check_factor() const {
   }
 }
 
-/// True if the ranks' blocks make up each group of a dimension that has the loop once for each group.
+/// True if the ranks' blocks divide each group of a dimension that runs over the loop once for each group.
 bool AxisRule::is_whole_times(const Extent& extent, const Factor& loop, int64_t block) const {
   if (extent.is_run_time() || extent.bound == loop.extent) return true;
   return loop.extent % (block * mesh[static_cast<size_t>(axis)].size) == 0;
@@ -136,7 +136,7 @@ Length product_right_of(const Shape& shape, int dim) {
   return product;
 }
 
-/// One axis over a view: the slice in front of it, the slice behind it, and the dims of both.
+/// One axis over a view: the slice before and after the view, and the dims of both.
 struct ViewSlice {
   const Op& op;
   const Shape &from, &to;
@@ -149,7 +149,7 @@ struct ViewSlice {
     return extent.is_run_time() || extent.bound % (before.block * size) != 0;
   }
   bool same_slice() const { return after == before; }
-  /// Positions at which slicing starts anew.
+  /// A position at which slicing starts anew.
   bool is_boundary(int64_t position) const { return !ragged() && position % (before.block * size) == 0; }
 };
 
@@ -182,7 +182,7 @@ bool keeps_pad(const ViewSlice& s) {
   return (front == 0 && back == 0) || (s.op.text("mode") == "constant" && s.is_boundary(front) && s.is_boundary(back));
 }
 
-/// True if by this view the slice `before` becomes the slice `after`, without a message.
+/// True if the view turns slice `before` into slice `after`; reports nothing.
 bool keeps(const ViewSlice& s) {
   const int grown = static_cast<int>(s.to.size()) - static_cast<int>(s.from.size());
   switch (s.op.kind) {
@@ -261,7 +261,7 @@ void check_model_collective(const Graph& graph, const Op& op, const Mesh& mesh, 
     findings.add(op, "the group has no rank {}", op.integer("root"));
 }
 
-/// The axes that the op lists change their state as its kind says (L7); all others stay.
+/// The axes that the op lists change their state as its kind requires (L7); all others keep theirs.
 void check_collective(const Module& module, const Graph& graph, const Op& op, const Mesh& mesh, Findings& findings) {
   if (!op.has("axes")) return findings.add(op, "lacks attribute 'axes'");
   const std::vector<int64_t>& axes = op.ints("axes");
@@ -271,7 +271,7 @@ void check_collective(const Module& module, const Graph& graph, const Op& op, co
     if (axis < 0 || axis >= static_cast<int64_t>(place_axes))
       return findings.add(op, "axis {} is not the place's", axis);
   if (joins_tensors(op) || has_root(op.kind)) check_model_collective(graph, op, mesh, findings);
-  // Equal copies are a case of unrelated ones only where a model says so.
+  // Equal copies may be treated as unrelated ones only if a model says so.
   const ExchangeTypes types = exchange_types(op, graph.type(op.inputs[0]), graph.type(op.outputs[0]), mesh);
   const TensorType &from = module.per_rank ? types.from : graph.type(op.inputs[0]), &to = types.to;
   for (size_t a = 0; a < mesh.size(); ++a) {
@@ -280,7 +280,7 @@ void check_collective(const Module& module, const Graph& graph, const Op& op, co
     if (!listed && !(before == after))
       findings.add(op, "axis '{}' goes from {} to {} but is not listed", mesh[a].name, state_text(before),
                    state_text(after));
-    // A reduction of what stays partial elsewhere must be the same one.
+    // If the value stays partial on another axis, the reduction must be the same one.
     const bool reduces = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
     if (!listed && reduces && before.is(Kind::P) && before.op != reduce)
       findings.add(op, "axis '{}' stays {} in another reduction", mesh[a].name, state_text(before));
@@ -330,14 +330,14 @@ void verify_layout(const Module& module, const Graph& graph, const Op& op, Findi
   }
 }
 
-/// Copies that are equal are a case of copies that may differ.
+/// Equal copies are a case of copies that may differ.
 static bool fits(const AxisState& given, const AxisState& expected) {
   return given == expected || (given.is(Kind::R) && expected.is(Kind::V));
 }
 
 namespace {
 
-/// Compares the layout of a value outside with that of what stands for it inside.
+/// Compares the layout of a value outside with the layout of its counterpart inside.
 struct RegionRule {
   const Module& module;
   const Graph& graph;
@@ -386,7 +386,7 @@ void RegionRule::check_result(ValueId result, ValueId output, int shift) const {
   if (op.kind == OpKind::Chunk) check_time(made[axes], true, graph.value(result).name);
 }
 
-// P6: all ranks take the same way.
+// P6: all ranks take the same branch.
 void check_predicate(const Graph& graph, const Op& op, size_t input, Findings& findings) {
   if (op.inputs[input] && !graph.type(op.inputs[input]).layout.is_replicated())
     findings.add(op, "operand {} decides the way and is not the same on all ranks", input);
@@ -409,7 +409,7 @@ void verify_region_layout(const Module& module, const Graph& graph, const Op& op
       rule.check_parameter(op.inputs[i], region.inputs()[i - (branch ? 1 : 0)]);
     for (size_t r = 0; r < op.outputs.size(); ++r)
       rule.check_result(op.outputs[r], region.outputs()[r + (loop ? 1 : 0)].value, loop && r >= carried ? 1 : 0);
-    // What leaves one trip enters the next.
+    // A carried value that leaves one trip enters the next, so both need the same layout.
     for (size_t i = 0; i < carried && loop; ++i) {
       const Layout &leaves = region.type(region.outputs()[1 + i].value).layout,
                    &enters = region.type(region.inputs()[2 + i]).layout;

@@ -1,4 +1,5 @@
-// Inside of the verifier: where rules report, and the layout rules of one op, written independently of the layout pass.
+// Internals of the verifier: the list of findings, and the layout rules of one op, written independently of the layout
+// pass.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +9,7 @@
 
 namespace weftc {
 
-/// What is wrong, one line each. After some hundred lines nothing more is said.
+/// Findings of the verifier, one line each. After some hundred lines further ones are dropped.
 class Findings {
  public:
   template <class... Arguments>
@@ -27,13 +28,14 @@ class Findings {
   std::vector<std::string> lines_;
 };
 
-/// Operands and results of an op that is no region have layouts that the op's rule gives (L1-L10).
+/// Checks that operands and results of an op that is not a region have layouts that the op's rule gives (L1-L10).
 void verify_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);
-/// A region's parameters and outputs have the layouts of what they stand for; a Chunk's add one axis of time (C1).
+/// Checks that a region's parameters and outputs have the layouts of their counterparts; a Chunk's add one axis of time
+/// (C1).
 void verify_region_layout(const Module& module, const Graph& graph, const Op& op, Findings& findings);
-/// What the op reads from memory, not being a kernel, is no constant.
+/// Checks that an op outside of kernels reads no constant from memory.
 void verify_memory(const Graph& graph, const Op& op, Findings& findings);
-/// Each result of an op's region can have a buffer of its own.
+/// Checks that each result of an op's region can have a buffer of its own.
 void verify_region_memory(const Graph& region, const Op& owner, Findings& findings);
 
 }  // namespace weftc

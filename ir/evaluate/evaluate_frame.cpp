@@ -1,6 +1,5 @@
-// Runs the ops of one graph on all ranks, one op after the other: what every layout, chunking and Plan is
-// compared with. Layouts are only meant here, never decided: evaluate_layout.cpp says which rank holds which
-// element.
+// Runs the ops of one graph on all ranks, one op after the other. Every layout, chunking and Plan is compared with its
+// results. It applies layouts and never decides them: evaluate_layout.cpp says which rank holds which element.
 #include "ir/evaluate/evaluate_frame.h"
 
 #include <algorithm>
@@ -111,7 +110,7 @@ bool Frame::run_constant(const Op& op) {
   const Tensor whole = run_.module.constants.tensor(op.constant("value"));
   const int ranks = mesh_size(rank_mesh(op.place));
   if (type.layout.is_replicated()) return store(value, Locals(ranks, whole)), true;
-  // Each rank has all of it to take its part from, at whatever time.
+  // Each rank has the whole value, from which it takes its part at any time.
   const TensorType everywhere{type.dtype, type.shape, {}};
   store(value, reshard_now(std::vector<const Tensor*>(ranks, &whole), op.place, everywhere, type, ReduceOp::Sum));
   return true;
@@ -234,7 +233,7 @@ bool Frame::run_collective(const Op& op) {
   return true;
 }
 
-/// The type with R on the axes of its place, and its states of time behind `axes` axes of another place.
+/// The type with R on the axes of its place. Its states of time come after `axes` axes of another place.
 static TensorType only_time(const TensorType& type, size_t own_axes, size_t axes) {
   TensorType time{type.dtype, type.shape, {}};
   for (int a = static_cast<int>(own_axes); a < type.layout.size(); ++a)

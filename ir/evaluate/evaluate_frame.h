@@ -1,5 +1,5 @@
-// Inside of the reference evaluation: a Frame is one run of one graph. A region gets a frame of its own inside
-// its op's (one for each chunk or iteration) and shares the locals of its captures by pointer.
+// Internals of the reference evaluation. A Frame is one run of one graph. A region gets a frame of its own inside its
+// op's (one for each chunk or iteration) and shares the locals of its captures by pointer.
 #pragma once
 #include <map>
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace weftc {
 
-/// What all frames of one evaluation share.
+/// State shared by all frames of one evaluation.
 struct Evaluation {
   const Module& module;
-  Observer observe;  // called with each value of the graph that is not a region
+  Observer observe;  // called with each value of the top graph, not of regions
   RandomState random;
   std::map<std::string, int64_t> lengths = {};  // of this run, by name
-  std::string error = {};                       // the first one; set: everything stops
+  std::string error = {};                       // the first error; once set, evaluation stops
 };
 
 /// The values of one run of one graph. Locals are over the place of the value's producer, at one point of time (`time`:
@@ -41,9 +41,9 @@ class Frame {
   /// Runs an op by its category: regions, collectives and transfers here, any other by its record's eval on
   /// each rank.
   bool run_op(const Op& op);
-  /// Constants are made where they are read first: all weights of a model at once are too much.
+  /// Constants are created at their first use: all weights of a model at once need too much memory.
   bool make_constant(ValueId value);
-  /// Gives back the memory of operands that no later op reads.
+  /// Frees operands that no later op reads.
   void release_operands(const Op& op);
   bool run_constant(const Op& op);
   bool run_local(const Op& op);
@@ -60,7 +60,7 @@ class Frame {
   bool run_region(const Op& op);
   bool run_fused(const Op& op);
   bool run_chunk(const Op& op);
-  /// Gives the body of one chunk its parts of the operands.
+  /// Binds the operands' parts of one chunk to the body.
   void bind_chunk(const Op& op, Frame& body) const;
   /// Joins the results of all chunks, or reduces them in order.
   bool join_chunks(const Op& op, size_t output, const std::vector<Locals>& chunks);
@@ -68,22 +68,22 @@ class Frame {
   bool run_loop(const Op& op);
   bool run_trip(const Op& op, int64_t trip, int64_t& condition, std::vector<Locals>& carried,
                 std::vector<std::vector<Locals>>& scans);
-  /// Stacks the elements that the iterations of a Loop gave for one scan output.
+  /// Stacks the elements that the iterations of a Loop produced for one scan output.
   bool store_scan(const Op& op, size_t output, const std::vector<Locals>& trips);
   /// The locals of the operands from number `first` on, which a region reads as its parameters.
   std::vector<const Locals*> captures(const Op& op, size_t first) const;
   /// The one number that all ranks hold; nothing after setting the error.
   std::optional<int64_t> agreed(const Op& op, ValueId value, const char* what);
 
-  /// Sets the error, unless there is one, and returns false.
+  /// Sets the error unless one is set, and returns false.
   bool fail(const Op& op, const std::string& what);
   /// The axes of a place, then those of time: a chunk is one more coordinate of the mesh.
   Mesh mesh(PlaceId place) const { return run_.module.mesh(graph_, place); }
   Mesh rank_mesh(PlaceId place) const { return place ? run_.module.place(place).mesh : Mesh{}; }
   Coordinates coordinates(PlaceId place, int rank) const;
-  /// The local dims of a result, with its run-time lengths, which are checked against their bounds.
+  /// The local dims of a result with its run-time lengths, which are checked against their bounds.
   std::optional<Dims> run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at);
-  /// The whole length that a dimension has in this run.
+  /// The whole length of a dimension in this run.
   int64_t global_extent(const Extent& extent) const;
   /// The global extents of a value, where an unsliced run-time length is that of the local tensor.
   Dims global_dims(const TensorType& type, const Mesh& mesh, const Dims& local) const;
@@ -96,7 +96,7 @@ class Frame {
   Coordinates time_;
   std::vector<const Locals*> values_;
   std::vector<std::unique_ptr<Locals>> owned_;  // by value
-  std::vector<size_t> readers_left_;            // by value: memory is given back behind the last one
+  std::vector<size_t> readers_left_;            // by value: at 0 the memory is freed
 };
 
 }  // namespace weftc

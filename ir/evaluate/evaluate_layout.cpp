@@ -1,6 +1,5 @@
-// Local tensors of a layout: made from a global tensor, put together again, taken from one layout to another.
-// All of it is the class Reshard below; the rest decides what to call it with, and checks what it was given
-// (equal copies for R, dims).
+// Creates the local tensors of a layout from a global tensor, assembles them, and converts one layout to another. The
+// class Reshard below does all of it. The rest decides its arguments and checks its inputs (equal copies for R, dims).
 #include "ir/evaluate/evaluate_layout.h"
 
 #include <algorithm>
@@ -22,7 +21,7 @@ bool same_elements(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-/// The smallest value of an integer type: what changes nothing in a maximum.
+/// The smallest value of an integer type: the identity of a maximum.
 static int64_t lowest_int(DType dtype) {
   switch (dtype) {
     case DType::I8:
@@ -111,24 +110,23 @@ void accumulate(Tensor& into, int64_t i, const Tensor& from, int64_t k, ReduceOp
 
 namespace {
 
-/// What one step along each axis adds to a rank's index in the mesh (row-major, the last axis fastest).
+/// Strides of a rank's index in the mesh, by axis (row-major, the last axis fastest).
 std::vector<int> rank_strides(const Mesh& mesh) {
   std::vector<int> strides(mesh.size(), 1);
   for (int a = static_cast<int>(mesh.size()) - 2; a >= 0; --a) strides[a] = strides[a + 1] * mesh[a + 1].size;
   return strides;
 }
 
-/// Where the elements of one dimension lie, for each global index: the position in the local tensor of the rank
-/// that holds it, and the part of that rank's index that this dimension's slices decide.
+/// Location of each global index of one dimension: the position in the local tensor of the rank that holds it, and the
+/// part of that rank's index that this dimension's slices determine.
 struct DimSource {
   std::vector<int64_t> position;
   std::vector<int> rank;
 };
 
-/// One reshard: how any rank's target tensor is gathered from the source tensors. For each target element the
-/// owner's index is the sum of three parts: what the slices of the source say (DimSource), the target's own
-/// coordinate on axes that are neither sliced nor reduced, and, for a reduction, each member of the group in
-/// turn.
+/// One reshard: gathers any rank's target tensor from the source tensors. For each target element the owner's index is
+/// the sum of three parts. They are the slices of the source (DimSource), the target's own coordinate on axes that are
+/// neither sliced nor reduced, and, for a reduction, each member of the group in turn.
 class Reshard {
  public:
   Reshard(const std::vector<const Tensor*>& sources, const TensorType& from, const TensorType& to, const Mesh& mesh,
@@ -154,7 +152,7 @@ class Reshard {
   const Mesh& mesh_;
   ReduceOp op_;
   std::vector<int> strides_;
-  std::vector<int> group_;          // offsets of the ranks that are reduced, in rank order; {0}: nothing is
+  std::vector<int> group_;          // offsets of the ranks that are reduced, in rank order; {0}: no reduction
   std::vector<DimSource> located_;  // by dim
   std::vector<Dims> source_strides_;
 };
@@ -179,7 +177,7 @@ Reshard::Reshard(const std::vector<const Tensor*>& sources, const TensorType& fr
   for (const Tensor* source : sources) source_strides_.push_back(source ? strides_of(source->dims) : Dims{});
 }
 
-/// A run-time length, of which each rank of the axis holds a slice: what they hold together. `at`: one of them.
+/// The sum of the slices of a run-time length over the ranks of the axis. `at`: coordinates of one of these ranks.
 int64_t length_of_slices(const std::vector<const Tensor*>& locals, const Mesh& mesh, int dim, int axis,
                          Coordinates at) {
   int64_t length = 0;
@@ -249,8 +247,8 @@ Tensor Reshard::target(int rank) const {
   return result;
 }
 
-/// One step reduces with one operation: where partial values of a second one are to be reduced too, that operation, and
-/// the type `between` the two steps.
+/// One step reduces with one operation. If the axes need a second one, returns it, and the type `between` the two
+/// steps.
 std::optional<ReduceOp> other_reduction(const TensorType& from, const TensorType& to, TensorType& between) {
   std::optional<ReduceOp> first, other;
   between = from;
@@ -277,7 +275,7 @@ std::vector<int> all_ranks(const Mesh& mesh) {
   return ranks;
 }
 
-/// Reshards to all ranks. Nothing varies here, so the reduction does not matter.
+/// Reshards to all ranks. No axis varies here, so the operation does not matter.
 Locals reshard_all(const std::vector<const Tensor*>& sources, const TensorType& from, const TensorType& to,
                    const Mesh& mesh) {
   return reshard_some(sources, from, to, mesh, all_ranks(mesh), ReduceOp::Sum);
@@ -299,7 +297,7 @@ TensorType gathered(const TensorType& type) {
   return all;
 }
 
-/// How many unrelated copies there are.
+/// The number of unrelated copies.
 int64_t copies_of(const std::vector<int>& axes, const Mesh& mesh) {
   int64_t copies = 1;
   for (int a : axes) copies *= mesh[static_cast<size_t>(a)].size;
@@ -326,7 +324,7 @@ std::string coordinates_text(const Mesh& mesh, const Coordinates& at) {
   return join(parts, ", ");
 }
 
-/// Says where two ranks differ that must hold equal copies (R), or "".
+/// Reports where two ranks that must hold equal copies (R) differ; "" if none do.
 std::string check_replicas(const Locals& locals, const TensorType& type, const Mesh& mesh) {
   for (size_t rank = 0; rank < locals.size(); ++rank) {
     const Coordinates at = coordinates_of(mesh, static_cast<int>(rank));
@@ -339,16 +337,16 @@ std::string check_replicas(const Locals& locals, const TensorType& type, const M
   return "";
 }
 
-/// How much of a run-time length a rank is to hold: of an unsliced one what rank 0 has, of a sliced one its block of
-/// what the ranks have together.
+/// A rank's part of a run-time length: for an unsliced one the length on rank 0, for a sliced one the rank's block of
+/// the total.
 int64_t run_time_part(const Locals& locals, const TensorType& type, const Mesh& mesh, int dim, const Coordinates& at) {
   const std::vector<Digit> digits = digits_of(type.layout, dim, mesh);
   if (digits.empty()) return locals[0].dims[dim];
   return local_extent(length_of_slices(pointers(locals), mesh, dim, digits[0].axis, at), digits, at);
 }
 
-/// Says where a local tensor has other dims than its layout says, or "". Run-time lengths are compared with
-/// rank 0's.
+/// Reports where a local tensor's dims differ from its layout; "" if none do. Run-time lengths are compared with rank
+/// 0's.
 std::string check_dims(const Locals& locals, const TensorType& type, const Mesh& mesh) {
   if (static_cast<int>(locals.size()) != mesh_size(mesh))
     return format("{} local tensors on {} ranks", locals.size(), mesh_size(mesh));

@@ -1,6 +1,6 @@
-// Every stream of every rank is a lane that walks its program, as the runtime's threads do; a seed picks which
-// lane goes on. A step runs as a whole, so that an order is a sequence of steps: races show as different
-// results of different seeds, a deadlock as no lane that can go on.
+// Each stream of each rank is a lane that walks its program, like a thread of the runtime; a seed picks the next lane.
+// A step runs as a whole, so an order is a sequence of steps. A race shows as different results for different seeds, a
+// deadlock as a state in which no lane can continue.
 #include "ir/evaluate/evaluate_plan.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class PlanInterpreter {
     PlanRun result;
     if (machine_.error.empty()) {
       for (const Port& port : plan_.outputs) result.outputs.push_back(machine_.assemble_port(port, port.type.shape));
-      for (const StateSlot& state : plan_.states)  // what the next iteration finds there
+      for (const StateSlot& state : plan_.states)  // the inputs of the next iteration
         if (const Port* port = find_port(plan_.inputs, state.input))
           result.states.push_back(machine_.assemble_port(*port, find_port(plan_.outputs, state.output)->type.shape));
     }
@@ -94,8 +94,8 @@ class PlanInterpreter {
     return std::holds_alternative<IfStep>(step.what) || std::holds_alternative<LoopStep>(step.what);
   }
 
-  /// Moves on to the next step of this lane's stream, entering Fors on the way, or to a branch, at which all
-  /// lanes of a rank meet.
+  /// Moves to the next step of this lane's stream and enters Fors on the way. It stops at a branch, where all lanes of
+  /// a rank meet.
   void settle(Lane& lane) {
     while (true) {
       if (lane.levels.empty()) {
@@ -118,7 +118,7 @@ class PlanInterpreter {
     }
   }
 
-  /// Goes on with the next block in which the lane's rank takes part; false at the end of the order.
+  /// Continues with the next block in which the lane's rank takes part; false at the end of the order.
   bool next_block(Lane& lane) {
     while (lane.next_block < plan_.order.size()) {
       const OrderedBlock& entry = plan_.order[lane.next_block++];
@@ -133,8 +133,8 @@ class PlanInterpreter {
     return false;
   }
 
-  /// The end of a list of steps: again for a For's next chunk, else behind its owner. A Loop asks its condition
-  /// again at its own step.
+  /// Leaves a list of steps: repeats it for a For's next chunk, or continues after its owner. A Loop evaluates its
+  /// condition again at its own step.
   void leave(Lane& lane) {
     Level& level = lane.levels.back();
     const Step* owner = level.owner;
@@ -156,8 +156,8 @@ class PlanInterpreter {
     ++lane.levels.back().at;
   }
 
-  /// The element of a signal that a lane means: by micro-batch and chunk, `lag` of them earlier; -1: before the
-  /// first one, so that there is nothing to wait for.
+  /// The element of a signal for a lane: by micro-batch and chunk, `lag` of them earlier. -1 is before the first one:
+  /// there is nothing to wait for.
   int element(const Lane& lane, Per per, const Signal& signal, int lag) const {
     const int each = signal.count / std::max(1, plan_.micro_batches);
     const int batch = lane.now.micro_batch - (per == Per::MicroBatch ? lag : 0);
@@ -165,7 +165,7 @@ class PlanInterpreter {
     return batch < 0 || index < 0 ? -1 : batch * each + index;
   }
 
-  /// True if the signal has come, from all ranks of a group where it is one for a group.
+  /// True if the signal is raised, by all ranks if it is a group's signal.
   bool is_raised(const Lane& lane, const Wait& wait) const {
     const Signal& signal = plan_.signals[wait.signal.index];
     const int at = element(lane, wait.per, signal, wait.lag);
@@ -188,15 +188,15 @@ class PlanInterpreter {
     return std::all_of(waits.begin(), waits.end(), [&](const Wait& w) { return is_raised(lane, w); });
   }
 
-  /// True if the lane stands before this collective with the same group, and waits for nothing else.
+  /// True if the lane is at this collective with the same group and waits for nothing else.
   bool is_at_collective(const Lane& lane, const std::vector<int>& ranks) const {
     const auto* what = lane.done ? nullptr : std::get_if<CollectiveStep>(&lane.step().what);
     return what && what->kind != OpKind::ShardSlice && group(what->place, what->axes, lane.rank) == ranks &&
            waits_over(lane);
   }
 
-  /// True if the lane's next step could run now. Steps that several lanes take together (branches, collectives)
-  /// are moved by one of them: the first stream of the rank, the first rank of the group.
+  /// True if the lane's next step can run now. If several lanes take a step together (branch, collective), one of them
+  /// moves all: the first stream of the rank, the first rank of the group.
   bool can_go(const Lane& lane) const {
     const Step& step = lane.step();
     if (lane.inside) return peers_are_inside(lane);
@@ -205,12 +205,12 @@ class PlanInterpreter {
         const Lane& other = lane_of(lane.rank, s);
         if (other.done || &other.step() != &step) return false;
       }
-      return lane.stream == 0;  // one moves them all
+      return lane.stream == 0;  // stream 0 moves all of them
     }
     if (!waits_over(lane)) return false;
     if (const auto* what = std::get_if<CollectiveStep>(&step.what); what && what->kind != OpKind::ShardSlice) {
       const std::vector<int> ranks = group(what->place, what->axes, lane.rank);
-      if (ranks.front() != lane.rank) return false;  // the first of the group moves them all
+      if (ranks.front() != lane.rank) return false;  // the first rank of the group moves all
       return std::all_of(ranks.begin(), ranks.end(),
                          [&](int r) { return is_at_collective(lane_of(r, lane.stream), ranks); });
     }
@@ -221,7 +221,7 @@ class PlanInterpreter {
     return true;
   }
 
-  /// A kernel over the peer table ends when all its ranks have done their part, a send when everyone has pulled.
+  /// A kernel over the peer table ends when all its ranks have done their part, a send when every receiver has pulled.
   bool peers_are_inside(const Lane& lane) const {
     if (const auto* send = std::get_if<SendStep>(&lane.step().what)) {
       for (const Message& m : plan_.transfers[static_cast<size_t>(send->transfer)].messages)
@@ -262,7 +262,7 @@ class PlanInterpreter {
       finish(lane);
   }
 
-  /// Signals what the step signals, and moves on.
+  /// Raises the step's signals and moves on.
   void finish(Lane& lane) {
     const Step& step = lane.step();
     if (lane.inside && !barrier_axes(plan_, step).empty())
@@ -273,13 +273,13 @@ class PlanInterpreter {
     settle(lane);
   }
 
-  /// Notes the signals of a step as come.
+  /// Marks the signals of a step as raised.
   void raise(const Lane& lane, const Step& step) {
     for (const Raise& raise : step.raises)
       raised_.insert({raise.signal.index, lane.rank, element(lane, raise.per, plan_.signals[raise.signal.index], 0)});
   }
 
-  /// Runs a collective for all ranks of its group at once; an error if they mean different steps.
+  /// Runs a collective for all ranks of its group at once; an error if they are at different steps.
   void exchange(Lane& lane, const CollectiveStep& what) {
     if (what.kind == OpKind::ShardSlice) {
       machine_.exchange({lane.rank}, what, lane.now);
@@ -298,7 +298,7 @@ class PlanInterpreter {
     for (int rank : ranks) finish(lane_of(rank, lane.stream));
   }
 
-  /// All lanes of the rank take the same branch, or go on for one more trip.
+  /// All lanes of the rank take the same branch, or continue for one more trip.
   void branch(Lane& lane, const Step& step) {
     const std::vector<Step>* taken = nullptr;
     if (const auto* what = std::get_if<IfStep>(&step.what))
@@ -319,7 +319,7 @@ class PlanInterpreter {
     }
   }
 
-  /// The number of the iterations of the Loops around the lane, which random ops draw by.
+  /// The iteration number over all enclosing Loops, which random ops use.
   static int64_t trip_of(Lane& lane) {
     uint32_t number = 0;
     for (const Level& level : lane.levels)
@@ -328,9 +328,8 @@ class PlanInterpreter {
     return number;
   }
 
-  /// The body for one more iteration, or null at the end of the Loop. Where rows are shared, some of them go through
-  /// all iterations before the others do: whatever a seed decides how many, or in which order blocks come, the results
-  /// are the same.
+  /// The body for one more iteration, or null at the end of the Loop. With shared rows, some rows go through all
+  /// iterations before the others. The seed decides how many, and the order of blocks; results must not depend on it.
   const std::vector<Step>* go_on(Lane& lane, const Step& step, const LoopStep& loop) {
     if (!loop.rows) return next_trip(lane, lane.trips[&step], loop);
     std::vector<PlanMachine::RowPart>& left = parts_[{lane.rank, &step}];
@@ -394,7 +393,7 @@ class PlanInterpreter {
   PlanMachine machine_;
   uint32_t random_;
   std::vector<Lane> lanes_;
-  std::map<std::pair<int, const Step*>, std::vector<PlanMachine::RowPart>> parts_;  // of shared rows: still to take
+  std::map<std::pair<int, const Step*>, std::vector<PlanMachine::RowPart>> parts_;  // shared rows that are still to run
   std::set<std::tuple<uint32_t, int, int>> raised_;                                 // signal, rank, element
   std::set<std::tuple<int, int, int>> sent_, pulled_;                               // transfer, micro-batch, rank
   std::set<std::tuple<const Step*, int, int, Coordinates>> met_;
@@ -403,7 +402,7 @@ class PlanInterpreter {
 }  // namespace
 
 PlanRun evaluate_plan(const Plan& plan, const std::vector<Tensor>& inputs, uint32_t seed, int64_t invocation) {
-  // A Plan that is wrong may hand a kernel lengths that do not fit.
+  // A wrong Plan may give a kernel lengths that do not fit.
   try {
     return PlanInterpreter(plan, seed, invocation).run(inputs);
   } catch (const InternalError& error) {

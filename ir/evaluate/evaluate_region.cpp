@@ -1,6 +1,6 @@
 // Reference evaluation of ops that own graphs: each run of a region is a Frame. A Chunk's iteration is one more
-// coordinate of the mesh, so that taking a part of an operand and joining results are reshards like any other;
-// a Loop's is not, its values are carried from frame to frame.
+// coordinate of the mesh, so that splitting operands and joining results are ordinary reshards. A Loop's iteration is
+// not: its values are carried from frame to frame.
 #include "ir/base/check.h"
 #include "ir/base/text.h"
 #include "ir/evaluate/evaluate_frame.h"
@@ -50,7 +50,7 @@ bool Frame::run_fused(const Op& op) {
   return true;
 }
 
-/// All ranks must agree on the condition: a collective in a branch would meet nobody otherwise.
+/// All ranks must agree on the condition: otherwise a collective in a branch would miss some ranks.
 bool Frame::run_if(const Op& op) {
   const std::optional<int64_t> condition = agreed(op, op.inputs[0], "condition");
   if (!condition) return false;
@@ -61,7 +61,7 @@ bool Frame::run_if(const Op& op) {
   return true;
 }
 
-/// One entry for each rank of the mesh: the tensors of the ranks of a place, at every coordinate of the last axis.
+/// One entry for each rank of the mesh: the tensors of a place's ranks, at every coordinate of the last axis.
 static std::vector<const Tensor*> at_all_times(const Locals& ranks, const Mesh& mesh, const Coordinates& time) {
   std::vector<const Tensor*> sources(mesh_size(mesh), nullptr);
   const size_t place_axes = mesh.size() - time.size() - 1;
@@ -91,7 +91,7 @@ void Frame::bind_chunk(const Op& op, Frame& body) const {
   }
 }
 
-// S puts the chunks in their places, P(op) reduces them in the order of the chunks, R demands equal ones.
+// S puts the chunks at their positions, P(op) reduces them in order, R demands that they are equal.
 bool Frame::join_chunks(const Op& op, size_t output, const std::vector<Locals>& chunks) {
   const Graph& body = op.regions[0];
   const ValueId value = body.outputs()[output].value;
@@ -135,18 +135,18 @@ bool Frame::run_chunk(const Op& op) {
   return true;
 }
 
-// A condition that never turns false is the model's fault, but evaluation must end.
+// A condition that never turns false is an error of the model, but evaluation must end.
 constexpr int64_t kMostTrips = 1 << 20;
 
-/// One integer on every rank, in the type that the body wants.
+/// The same integer on every rank, in the type that the body needs.
 static Locals copies(const TensorType& type, size_t ranks, int64_t value) {
   Tensor one(type.dtype, type.dims());
   for (int64_t i = 0; i < one.size(); ++i) one.put_int(i, value);
   return Locals(ranks, one);
 }
 
-/// One iteration: its number and condition, the carried values, the captures; then the condition for the next
-/// one.
+/// Runs one iteration with its number and condition, the carried values and the captures. Sets the condition for the
+/// next one.
 bool Frame::run_trip(const Op& op, int64_t trip, int64_t& condition, std::vector<Locals>& carried,
                      std::vector<std::vector<Locals>>& scans) {
   const Graph& body = op.regions[0];

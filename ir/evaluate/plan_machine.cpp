@@ -1,4 +1,4 @@
-// What one step of a Plan does to the bytes of the ranks: launches, copies, collectives, transfers.
+// Executes one step of a Plan on the bytes of the ranks: launches, copies, collectives, transfers.
 #include "ir/evaluate/plan_machine.h"
 
 #include <algorithm>
@@ -154,7 +154,7 @@ void PlanMachine::put_number(int rank, BufferId id, int64_t value, const Now& no
 
 void PlanMachine::load(const Port& port, const Tensor& global) {
   const Locals locals = scatter(global, port.type, port.mesh);
-  // Leading dims hold the copies of ranks whose values are their own.
+  // Leading dims hold the separate copies of ranks.
   const Dims lengths(global.dims.end() - port.type.ndim(), global.dims.end());
   const Place& place = plan_.places[port.place.index];
   for (int i = 0; i < place.size(); ++i) {
@@ -210,7 +210,7 @@ Tensor PlanMachine::weight_part(int rank, WeightId id, const Spread& from, DType
   return part;
 }
 
-/// Bounds, or the run-time lengths.
+/// The dims of a shape: bounds, or the run-time lengths.
 Dims PlanMachine::lengths_of(const Shape& shape, const std::map<std::string, int64_t>& known) {
   Dims lengths = bounds(shape);
   for (size_t d = 0; d < shape.size(); ++d)
@@ -226,7 +226,7 @@ std::map<std::string, int64_t> PlanMachine::lengths_of(int rank) {
   return known;
 }
 
-/// The named lengths of a kernel, as a launch passes them. What the kernel makes itself is not among them.
+/// The named lengths of a kernel, as a launch passes them. Lengths that the kernel computes are not among them.
 std::map<std::string, int64_t> PlanMachine::lengths_of(int rank, const LaunchStep& step, const Now& now) {
   std::map<std::string, int64_t> lengths;
   size_t next = 0;
@@ -239,8 +239,8 @@ std::map<std::string, int64_t> PlanMachine::lengths_of(int rank, const LaunchSte
   return lengths;
 }
 
-/// The operands of a launch as all ranks of the place have them. Only those of the runner matter, and what it
-/// reads of its peers' windows; of the rest only the shapes count.
+/// The operands of a launch on all ranks of the place. The values matter only for the runner and for what it reads in
+/// its peers' windows. For other ranks only the shapes count.
 void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& now,
                                 const std::map<std::string, int64_t>& known, std::vector<Locals>& locals) {
   const Kernel& kernel = plan_.kernel(step.kernel);
@@ -253,7 +253,7 @@ void PlanMachine::read_operands(int runner, const LaunchStep& step, const Now& n
       Coordinates at = coordinates_of(place.mesh, i);
       at.insert(at.end(), now.time.begin(), now.time.end());
       const Spread from = spread(parameter, kernel.mesh, at, known);
-      // Lengths are the runner's for all, so that what the others hold has a shape.
+      // Lengths are the runner's for all ranks, so that the other ranks' operands have a shape.
       const int rank = parameter.type.ndim() == 0 && !parameter.window ? runner : place.ranks[i];
       const bool reads = rank == runner || (parameter.window && contains(peers, rank));
       if (step.operands[f].weight)
@@ -301,8 +301,8 @@ void PlanMachine::store_results(int rank, const LaunchStep& step, const Now& now
   }
 }
 
-/// Writes the rank's own slice of a window result to all its peers, whose slices come from them in turn. A
-/// result that no gather makes is written to the rank's own memory only.
+/// Writes the rank's own slice of a window result to all its peers, and they write theirs in turn. A result that no
+/// gather produces is written to the rank's own memory only.
 void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output, const Now& now,
                                  const std::map<std::string, int64_t>& known, const Tensor& mine) {
   const Kernel& kernel = plan_.kernel(step.kernel);
@@ -315,7 +315,7 @@ void PlanMachine::store_gathered(int rank, const LaunchStep& step, size_t output
   const bool gathers = last.kind == OpKind::AllGather;
   const TensorType& slice = gathers ? body.type(last.inputs[0]) : parameter.type;
   const Dims lengths = lengths_of(parameter.type.shape, known);
-  // Where my slice lies in the result, and in the memory of each peer.
+  // Position of the rank's own slice in the result, and in the memory of each peer.
   TensorType whole = parameter.type;
   const Spread in_result =
       spread(slice, gathers ? exchange_axes(body) : std::vector<int>{}, kernel.mesh, at, lengths, kByBounds);
@@ -345,7 +345,7 @@ PlanMachine::Spread PlanMachine::whole(const Dims& dims) {
   return all;
 }
 
-/// A buffer as [outer, rows, elements of a row], of which the middle is the part's.
+/// A buffer as [outer, rows, elements of a row]; the middle dimension covers the part's rows.
 PlanMachine::Spread PlanMachine::rows_of(BufferId buffer, const Now& now) const {
   const RowAxis& axis = now.rows.of->axes.front();
   const int64_t stride = axis.strides.at(buffer).constant(), all = element_count(plan_.buffer(buffer).dims());
@@ -378,7 +378,7 @@ static Locals exchanged(const std::vector<const Tensor*>& sources, const std::ve
   return exchange_rooted(group, step.from_type, rooted, step.mesh);
 }
 
-/// An exchange of dense memory moves the rows that the bounds have room for: those of the lengths come first in it.
+/// An exchange of dense memory moves all rows up to the bound; the rows of the actual length come first.
 void PlanMachine::exchange(const std::vector<int>& ranks, const CollectiveStep& step, const Now& now) {
   const Place& place = plan_.places[step.place.index];
   std::vector<Tensor> held(static_cast<size_t>(place.size()));

@@ -1,6 +1,6 @@
-// Reads of the operand are followed from one element of each output through views and pointwise ops, as index
-// expressions: each must arrive at the position of that element. A reduction is let through only if it is the one that
-// the rows of the kernel are reduced by, since a row is reduced before its elements are stored.
+// Follows reads of the operand from one element of each output through views and pointwise ops, as index expressions.
+// Each must end at the position of that element. A reduction is accepted only if the kernel's rows are reduced by it,
+// since a row is reduced before its elements are stored.
 #include "ir/kernel/in_place.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace weftc {
 
 namespace {
 
-/// Strategies that compute an element at once, loading all that it needs before it is stored and nothing later; or a
+/// True for strategies that load all operands of an element before they store it, and nothing later. Or they do so by
 /// row: its reductions first, then its elements.
 bool computes_by_element(const Strategy& strategy) {
   return std::holds_alternative<Elementwise>(strategy) || std::holds_alternative<Rows>(strategy) ||
@@ -44,7 +44,7 @@ class OperandReads {
 
   bool reach(ValueId value) const { return depends_[value.index]; }
 
-  /// The index of the element's row in a result of `dims` that has an element for each row; nothing if it is not such.
+  /// The index of the element's row in a result of `dims` with one element for each row; nothing for other dims.
   std::optional<IndexList> row_of(const IndexDims& dims) const {
     const Op* reduction = first_reduction();
     if (!reduction || body_.extents(reduction->inputs[0]) != dims_) return {};
@@ -59,11 +59,11 @@ class OperandReads {
     return dims == kept_dims ? std::optional(kept) : dims == full_dims ? std::optional(full) : std::nullopt;
   }
 
-  /// Whether element `index` of a value needs the operand at the element's own position only, or is what the element's
-  /// own row is reduced to.
+  /// Whether element `index` of a value depends on the operand only at the element's own position, or through a
+  /// reduction of the element's own row.
   bool are_own(ValueId value, const IndexList& index) {
     if (!value || !reach(value)) return true;
-    // An element that is asked for again has been found to be right, or the answer is no already.
+    // An element that was visited before was found valid, or the answer is false already.
     if (!seen_.insert({value.index, linear_index(index, body_.extents(value)).text()}).second) return true;
     const Op& op = graph_.producer_op(value);
     switch (category(op)) {
@@ -84,7 +84,7 @@ class OperandReads {
   }
 
  private:
-  /// An element outside of the operand that is chosen is not used, wherever it is read from.
+  /// An element selected outside of the operand is not used, wherever it is read from.
   bool view_is_own(ValueId value, const Op& op, const IndexList& index) {
     if (op.kind == OpKind::Concat) {
       const bool is_first = reach(op.inputs[0]);
@@ -95,7 +95,7 @@ class OperandReads {
     return from && are_own(op.inputs[0], *from);
   }
 
-  /// The data of a scatter stay where they are; its indices and updates are read by whoever writes an element.
+  /// The data of a scatter stay in place. Each thread that writes an element reads its indices and updates.
   bool scatter_is_own(const Op& op, const IndexList& index) {
     if (op.kind != OpKind::ScatterElements && op.kind != OpKind::ScatterND) return false;
     return !reach(op.inputs[1]) && !reach(op.inputs[2]) && are_own(op.inputs[0], index);
@@ -103,7 +103,7 @@ class OperandReads {
 
   /// Kernels of rows reduce over the dimensions of their first reduction, all elements of a row before one is stored.
   bool reduction_is_own(const Op& op, const IndexList& index) {
-    const Op* first = first_reduction();  // none where nothing is reduced: a sum of a scalar
+    const Op* first = first_reduction();  // null without a reduction: a sum of a scalar
     if (!first || !op.has("axes") || op.ints("axes") != first->ints("axes") || body_.extents(op.inputs[0]) != dims_)
       return false;
     const std::optional<IndexList> row = row_of(body_.extents(op.outputs[0]));
@@ -142,8 +142,8 @@ bool updates_in_place(const KernelBody& body, size_t operand, size_t output) {
   for (size_t o = 0; o < body.body.outputs().size(); ++o) {
     const ValueId value = body.computed_value(o);
     if (!reads.reach(value)) continue;
-    // Outputs of one shape are stored in one loop, and those with an element a row in front of it; others in a loop
-    // before or behind it.
+    // Outputs of one shape are stored in one loop; outputs with one element a row before it. Other outputs are stored
+    // in a loop before or after it.
     const std::optional<IndexList> own = body.extents(value) == dims ? element : reads.row_of(body.extents(value));
     if (!own || !reads.are_own(value, *own)) return false;
   }

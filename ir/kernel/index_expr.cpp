@@ -1,5 +1,5 @@
-// Simplifies sums of digits. Every rule keeps the value for all variables in their ranges, and terms
-// stand in an order of their text, by which expressions are compared.
+// Simplifies sums of digits. Every rule keeps the value for all variables in their ranges. Terms are sorted by their
+// text, so that expressions can be compared.
 #include "ir/kernel/index_expr.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ IndexExpr IndexExpr::of(const Scale& scale) {
   return expr;
 }
 
-/// The values that a term lies between.
+/// The lowest and highest value of a term.
 static std::pair<int64_t, int64_t> range_of(const IndexExpr::Term& t) {
   const int64_t most = t.scale.high();
   const std::pair<int64_t, int64_t> ends = std::minmax(t.atom->low * most, t.atom->high * most);
@@ -55,7 +55,7 @@ int64_t IndexExpr::high() const {
 }
 
 std::string IndexExpr::text() const {
-  // Large strides first: it reads as an address.
+  // Large strides first, as in an address.
   std::vector<Term> ordered = terms_;
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const Term& a, const Term& b) { return a.scale.high() > b.scale.high(); });
@@ -89,8 +89,7 @@ IndexExpr IndexExpr::operator*(const Scale& factor) const {
   return product;
 }
 
-/// Two digits of one sum that stand side by side are one: c * (x / a % b) + c * b * (x / (a b) % d) = c * (x / a % (b
-/// d)).
+/// Merges two adjacent digits of one sum: c * (x / a % b) + c * b * (x / (a b) % d) = c * (x / a % (b d)).
 bool IndexExpr::combine(const AtomPtr& atom, const Scale& scale) {
   const auto fits = [](const Atom& low, const Scale& low_factor, const Atom& high, const Scale& high_factor) {
     return low.modulus.number && high.divisor == low.divisor * low.modulus && high_factor == low_factor * low.modulus &&
@@ -111,12 +110,12 @@ bool IndexExpr::combine(const AtomPtr& atom, const Scale& scale) {
   return false;
 }
 
-/// Terms are alike, and sorted, by this.
+/// The key by which terms are sorted and like terms found.
 static std::string key_of(const AtomPtr& atom, const Scale& scale) {
   return scale.is_number() ? atom->text : atom->text + " * " + Scale(1, scale.lengths).text();
 }
 
-/// A product of lengths alone begins with the one whose name comes first, so that there is one form of it.
+/// A product of lengths only begins with the length whose name sorts first, so that its form is unique.
 static IndexExpr::Term canonical(const AtomPtr& atom, const Scale& scale) {
   if (!atom->is_length || scale.is_number()) return {atom, scale};
   const Scale all = scale_of(*atom) * scale;
@@ -165,7 +164,7 @@ IndexExpr index_variable(std::string name, const Scale& extent) {
   return IndexExpr(AtomPtr(std::move(atom)));
 }
 
-/// The variable or digit that the expression is; nothing if it is a sum.
+/// The single variable or digit that the expression consists of; nothing for a sum.
 static const Atom* only_atom(const IndexExpr& expr) {
   const bool is_one = expr.terms().size() == 1 && expr.constant() == 0 && expr.terms()[0].scale == 1;
   return is_one ? expr.terms()[0].atom.get() : nullptr;
@@ -182,7 +181,7 @@ static int64_t step_of(const IndexExpr& expr) {
   return std::max<int64_t>(1, step);
 }
 
-/// The same of its digit, where that is seen.
+/// The same for a digit of it, if it can be determined.
 static int64_t step_of_digit(const IndexExpr& of, const Scale& divisor, const Scale& modulus) {
   if (!divisor.is_number() || !modulus.is_number()) return 1;
   const int64_t step = step_of(of);
@@ -210,7 +209,7 @@ static AtomPtr digit_atom(const IndexExpr& of, const Scale& divisor, const Scale
 }
 
 namespace {
-/// A sum as `multiple` (every term a multiple of `unit`) and the rest.
+/// A sum split into `multiple` (every term a multiple of `unit`) and the rest.
 struct Parts {
   IndexExpr multiple, rest;
 };
@@ -226,7 +225,7 @@ Parts split_by(const IndexExpr& expr, int64_t unit) {
   return parts;
 }
 
-/// The term divided by a scale that divides it whatever the variables are.
+/// The term divided by a scale, if that divides it for all values of the variables.
 std::optional<IndexExpr> divided(const IndexExpr::Term& t, const Scale& by) {
   if (const std::optional<Scale> scale = exact_quotient(t.scale, by)) return IndexExpr(t.atom, *scale);
   if (!t.atom->is_length) return {};
@@ -275,8 +274,8 @@ std::vector<Scale> run_time_units(const Scale& product) {
   return units;
 }
 
-/// Whether the largest values of the terms, all of them multiples of the lengths in `end`, stay below it together:
-/// 16 C g + 4 C c + x < 64 C for g, c < 4 and x < 4 C.
+/// Whether the maxima of the terms add up to less than `end`, if all terms are multiples of the lengths in `end`.
+/// Example: 16 C g + 4 C c + x < 64 C for g, c < 4 and x < 4 C.
 bool sums_below(const IndexExpr& expr, const Scale& end) {
   const auto has_lengths_of_end = [&](const Scale& scale) { return Scale(1, scale.lengths) == Scale(1, end.lengths); };
   if (expr.constant() != 0) return false;
@@ -295,8 +294,8 @@ bool sums_below(const IndexExpr& expr, const Scale& end) {
   return most < end.number || (most == end.number && is_less);
 }
 
-/// Whether the expression lies in [0, end) whatever the lengths are. Of an end that is a product, terms that have one
-/// factor must stay below the others, and the rest below that factor.
+/// Whether the expression lies in [0, end) for all lengths. If the end is a product, terms with one factor must stay
+/// below the other factors, and the rest below that factor.
 bool within(const IndexExpr& expr, const Scale& end) {
   if (end.is_number()) return within(expr, end.number);
   if (expr.low() < 0) return false;
@@ -321,9 +320,9 @@ bool within(const IndexExpr& expr, const Scale& end) {
 
 static IndexExpr quotient_of(const IndexExpr& expr, const Scale& divisor) {
   if (divisor == 1) return expr;
-  // Of a dimension without elements there is no index.
+  // A dimension without elements has no index.
   if (divisor.number == 0 || within(expr, divisor)) return 0;
-  // Terms that the divisor divides leave; they must not make what stays negative.
+  // Terms that the divisor divides are taken out; the remaining ones must not become negative.
   auto [out, stays] = split_by_scale(expr, divisor);
   if (stays.low() < 0) out = 0, stays = expr;
   if (within(stays, divisor)) return out;
@@ -406,7 +405,7 @@ IndexExpr linear_index(const IndexList& index, const IndexDims& dims) {
 IndexList unravel(const IndexExpr& linear, const IndexDims& dims) {
   IndexList index(dims.size());
   Scale stride = 1;
-  size_t first = 0;  // dimension that has several elements: it takes what is left
+  size_t first = 0;  // the first dimension with several elements takes the remaining index
   while (first < dims.size() && dims[first] == 1) ++first;
   for (size_t d = dims.size(); d-- > 0; stride = stride * dims[d]) {
     const Scale inside = stride * dims[d];

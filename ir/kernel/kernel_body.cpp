@@ -1,6 +1,6 @@
-// Follows indices through the body of a kernel: from an element of a value back through views to a position in
-// memory, and from an element of a contraction forward to the results. Strategies are legal or not by what
-// comes out as affine.
+// Follows indices through the body of a kernel: from an element of a value back through views to a position in memory,
+// and from an element of a contraction forward to the results. A strategy is legal or not depending on which indices
+// are affine.
 #include "ir/kernel/kernel_body.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ KernelBody::KernelBody(const Kernel& kernel, size_t place_axes)
   find_lengths(names);
 }
 
-/// The length as a product of others, in the order in which they are known, and a number.
+/// The length as a product of known ones (in the order in which they are known) and a number.
 static std::optional<Scale> as_product(const Length& length, const std::vector<std::pair<Length, Scale>>& known) {
   Scale product;
   Length rest = length;
@@ -31,7 +31,7 @@ static std::optional<Scale> as_product(const Length& length, const std::vector<s
   return rest.is_constant() ? std::optional(product * rest.constant()) : std::nullopt;
 }
 
-/// Lengths come behind those of which they may be multiples.
+/// Sort key: a length comes after those that it may be a multiple of.
 static std::pair<size_t, int64_t> rank_of(const Length& length) {
   size_t degree = 0;
   for (const Length::Term& term : length.terms()) degree = std::max(degree, term.factors.size());
@@ -66,7 +66,7 @@ IndexDims KernelBody::extents(const TensorType& type) const {
   return extents;
 }
 
-/// Whether it is the length, on this rank, of a dimension with these slices.
+/// Whether the run-time extent is the length, on this rank, of a dimension with these slices.
 static bool is_extent_of(const RunExtent& run, const Extent& extent, const std::vector<Digit>& digits) {
   if (run.is_slice() == digits.empty()) return false;
   if (run.is_slice() && (run.axis != digits[0].axis || run.block != digits[0].block)) return false;
@@ -144,7 +144,7 @@ IndexList broadcast_index(const IndexList& index, const Dims& dims) {
   return at;
 }
 
-/// The same element's index in another shape. Dimensions of one element come and go without arithmetic.
+/// The same element's index in another shape. Dimensions of one element appear and disappear without arithmetic.
 static IndexList reshaped(const IndexList& index, const IndexDims& from, const IndexDims& to) {
   IndexList moved(to.size());
   size_t next = 0;
@@ -172,7 +172,7 @@ std::optional<IndexList> KernelBody::view_index(ValueId value, const IndexList& 
     case OpKind::Squeeze:
     case OpKind::Unsqueeze:
     case OpKind::Flatten:
-      // Of no elements none is read; the loop that this stands in has no iteration.
+      // An empty operand is not read; the loop around this has no iterations.
       if (element_count(from_dims) == 0) return IndexList(from_dims.size());
       return reshaped(index, extents(value), extents(type));
     case OpKind::Transpose:
@@ -253,7 +253,7 @@ struct RunExtentList {
 
 }  // namespace
 
-/// The padding before the images of a window op, where only a run knows it.
+/// The padding before the images of a window op, if it is a run-time length.
 static std::vector<Length> open_paddings(const Graph& body, const Op& op) {
   std::vector<Length> paddings;
   if (!op.has("auto_pad") || !pads_by_length(op)) return paddings;
@@ -311,7 +311,7 @@ ValueId contraction_of(const Graph& body) { return only_loop(body, Category::Con
 
 ValueId scan_of(const Graph& body) { return only_loop(body, Category::Scan); }
 
-/// The result's index for an index of a view's operand: the inverse of view_index, for the views that have one.
+/// The result's index for an index of a view's operand: the inverse of view_index, for invertible views.
 static std::optional<IndexList> moved_by(const KernelBody& body, const Op& op, const IndexList& from) {
   if (op.kind == OpKind::Reshape) return reshaped(from, body.extents(op.inputs[0]), body.extents(op.outputs[0]));
   if (op.kind != OpKind::Transpose) return {};

@@ -23,7 +23,7 @@ const char* reason_name(Wait::Reason reason) {
   return "";
 }
 
-/// Which element of a signal a step means: the only one, that of its chunk, or that of its micro-batch.
+/// The element of a signal that a step uses: the only one, its chunk's, or its micro-batch's.
 const char* per_text(Per per) {
   switch (per) {
     case Per::Once:
@@ -42,7 +42,7 @@ std::string axes_text(const std::vector<int>& axes, const Mesh& mesh) {
   return join(names, ",");
 }
 
-/// A buffer, the part of it that is touched, and whose.
+/// A buffer, the accessed part of it, and the rank that owns it.
 std::string access_text(const Plan& plan, const Access& access) {
   const Buffer& buffer = plan.buffer(access.buffer);
   std::string text = buffer.name;
@@ -56,7 +56,7 @@ std::string access_text(const Plan& plan, const Access& access) {
 
 std::string list_text(const std::vector<std::string>& items) { return items.empty() ? "-" : join(items, ", "); }
 
-/// What the step does, with the operands of a launch by the names of parameters.
+/// The action of a step; a launch with its operands by the names of parameters.
 std::string what_text(const Plan& plan, const Step& step) {
   if (const auto* launch = std::get_if<LaunchStep>(&step.what)) {
     const Kernel& kernel = plan.kernel(launch->kernel);
@@ -112,7 +112,7 @@ std::string buffers_text(const Plan& plan, const Program& program) {
   std::string text;
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
-    if (program.positions.empty()) {  // planning has not come to positions yet
+    if (program.positions.empty()) {  // before positions are planned
       text += format("  {}: {}, {} bytes x {}{}\n", buffer.name, type_text(buffer.type, buffer.mesh), buffer.bytes,
                      buffer.depth, stored_text(buffer.storage));
       continue;
@@ -134,7 +134,8 @@ std::string strategy_line(const Kernel& kernel) {
 }
 
 std::string kernels_text(const Plan& plan) {
-  // choose-kernels notes what a schedule would call each kernel: before it, strategies mean nothing.
+  // choose-kernels records the name that a schedule would use for each kernel. Before that pass, strategies have no
+  // meaning.
   const bool are_chosen = std::any_of(plan.kernels.begin(), plan.kernels.end(),
                                       [](const Kernel& kernel) { return !kernel.pin_name.empty(); });
   std::string text = "kernels\n";

@@ -1,4 +1,4 @@
-// One text form for graphs: what tests read and write, and what --print-ir-after shows.
+// The text form of graphs. Tests read and write it, and --print-ir-after prints it.
 //
 //   module "mlp" file "mlp.onnx" seed 0
 //   place @all [0, 1] {tp: 2}
@@ -18,11 +18,11 @@
 //   transform 0 "fuse into h" at "s.yaml":12:3
 //
 // An op is: results = Record(operands, _ for none) {attributes} : a type for each result @place block N port N
-// mechanism WORD "name" from origins by transform {region} {region}. What has its default is left out: a name equal to
-// the first result's, no place, no block, no port (of an Input), mechanism streams (of a Chunk), no origins. A region
-// may begin with its time axes, `time {t: 4}`. Names of other than A-Za-z0-9_./:- are quoted. An extent of
-// run-time length is `seq * 2<=128`: the length, of the named ones, and its bound. Constants, origins and transforms
-// are numbered by their first mention.
+// mechanism WORD "name" from origins by transform {region} {region}. Parts with their default are omitted: a name equal
+// to the first result's, no place, no block, no port (of an Input), mechanism streams (of a Chunk), no origins. A
+// region may begin with its time axes, `time {t: 4}`. Names are quoted if they have characters other than
+// A-Za-z0-9_./:-. An extent of run-time length is `seq * 2<=128`: the length, as a polynomial of named ones, and its
+// bound. Constants, origins and transforms are numbered by their first mention.
 #pragma once
 #include <optional>
 #include <string>
@@ -38,8 +38,8 @@ struct PrintOptions {
 std::string print_module(const Module& module, const PrintOptions& options = {});
 /// One op on one line (regions without their ops), for messages.
 std::string print_op(const Module& module, const Graph& graph, const Op& op);
-/// Reads what print_module printed (constants printed as `...` come back as zeros). Nothing after reporting. `name` is
-/// the file that messages name.
+/// Reads the output of print_module (constants printed as `...` come back as zeros). Nothing after reporting. `name` is
+/// the file's name in messages.
 std::optional<Module> parse_module(const std::string& name, const std::string& text, Diags& diags);
 
 }  // namespace weftc

@@ -1,5 +1,4 @@
-// Cuts the text form into tokens by hand: one character of look-ahead decides the kind, and the first error
-// ends the text.
+// Tokenizes the text form by hand. One character of look-ahead decides the kind; the first error ends the text.
 #include "ir/text/text_lex.h"
 
 #include <algorithm>
@@ -8,13 +7,13 @@
 
 namespace weftc {
 
-/// Letters of names of values and places, which %, @ or a quote introduces.
+/// Characters of names of values and places; %, @ or a quote introduces such a name.
 static bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          (c != '\0' && std::string_view("_./:-").find(c) != std::string_view::npos);
 }
 
-/// Letters of words that stand alone: ':' and '/' are signs there.
+/// Characters of words without a prefix; ':' and '/' are signs there.
 static bool is_word_char(char c) { return is_name_char(c) && c != ':' && c != '/'; }
 
 bool is_plain_name(std::string_view name) {
@@ -65,7 +64,7 @@ void Lexer::skip_blanks() {
   }
 }
 
-/// From an opening quote; false where there is no closing one or an escape is wrong.
+/// Reads a quoted text from its opening quote; false without a closing quote or with a wrong escape.
 bool Lexer::read_quoted(std::string& into) {
   size_t end = position_ + 1;
   while (end < text_.size() && text_[end] != '"' && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
@@ -75,7 +74,7 @@ bool Lexer::read_quoted(std::string& into) {
   return good;
 }
 
-/// A name behind % or @, plain or quoted.
+/// Reads a name after % or @, plain or quoted.
 void Lexer::read_name(Token::Kind kind) {
   token_.kind = kind;
   ++position_;

@@ -1,6 +1,6 @@
-// Parses the text form: the module around the graph (places, states, constants, tables of origins and
-// transforms). What is inside of `graph { }` is in text_parse_graph.cpp. Dumps come back as they were printed;
-// tests of passes are written in it.
+// Parses the text form: the module around the graph (places, states, constants, tables of origins and transforms).
+// text_parse_graph.cpp parses the inside of `graph { }`. Dumps parse to what was printed; tests of passes are written
+// in this form.
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace weftc {
 
 using Kind = Token::Kind;
 
-// Limits on what a text may make the parser allocate: a dump from elsewhere may be damaged.
+// Limits on the memory that a text can make the parser allocate: a dump from elsewhere may be damaged.
 static constexpr int64_t kMostRanks = 1 << 20;
 static constexpr int64_t kMostZeros = int64_t{1} << 28;
 static constexpr int64_t kMostListed = int64_t{1} << 20;
@@ -93,7 +93,7 @@ bool TextParser::mesh(Mesh& mesh) {
            if (name.kind != Kind::Word && name.kind != Kind::Text) return fail(name, "expected the name of an axis");
            int64_t size = 0;
            if (!expect(Kind::Sign, ":") || !integer(size)) return false;
-           // So many that their product is no number of ranks any more.
+           // The product of the sizes would exceed the limit on ranks.
            if (size < 1 || size > kMostRanks / mesh_size(mesh))
              return fail(name, format("axis '{}' has size {}", printable(name.text), size));
            mesh.push_back({name.text, static_cast<int>(size)});
@@ -136,7 +136,7 @@ bool TextParser::length() {
   return true;
 }
 
-/// Two lengths of the module, and what relates them.
+/// Two lengths of the module, and the relation between them.
 bool TextParser::relation() {
   LengthRelation relation;
   const auto side = [&](Length& made) {
@@ -231,7 +231,7 @@ bool TextParser::pipeline() {
   return true;
 }
 
-/// A constant's elements, or `...` for zeros: dumps leave large constants out.
+/// A constant's elements, or `...` for zeros: dumps omit large constants.
 bool TextParser::constant() {
   Token number;
   std::string name;
@@ -316,7 +316,7 @@ bool TextParser::transform() {
   return true;
 }
 
-/// Ops may mention constants, origins and transforms before their tables; all must have come by the end.
+/// Ops may mention constants, origins and transforms before their tables; all must be defined by the end.
 bool TextParser::check_numbers() {
   if (most_constant_ >= static_cast<int64_t>(module_.constants.size()))
     return fail(last_constant_, format("there is no constant #{}", most_constant_));

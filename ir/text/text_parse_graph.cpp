@@ -1,5 +1,5 @@
-// The graph part of the text form: ops, their types and regions. Names must be unique in a graph, so that a
-// text which prints a pass's result says exactly which values it means.
+// The graph part of the text form: ops, their types and regions. Names must be unique in a graph, so that a printed
+// result identifies its values exactly.
 #include <algorithm>
 
 #include "ir/base/text.h"
@@ -11,10 +11,10 @@ namespace weftc {
 
 using Kind = Token::Kind;
 
-// A limit on elements, since everything behind the parser multiplies extents.
+// A limit on elements: everything after the parser multiplies extents.
 static constexpr int64_t kMostElements = int64_t{1} << 48;
 
-/// Behind the opening brace, up to and with the closing one.
+/// Parses a graph after its opening brace, including the closing one.
 bool TextParser::graph(Graph& graph) {
   if (accept(Kind::Word, "time") && !mesh(graph.time_axes)) return false;
   while (!next_is(Kind::Word, "return"))
@@ -23,13 +23,13 @@ bool TextParser::graph(Graph& graph) {
   return returns(graph) && expect(Kind::Sign, "}");
 }
 
-/// Looks a value up in the graph that is being read; regions do not see what is around them.
+/// Looks a value up in the current graph; a region does not see the graphs around it.
 bool TextParser::value_named(const Graph& graph, const Token& name, ValueId& value) {
   value = graph.find_value(name.text);
   return value || fail(name, format("there is no value '{}' here", printable(name.text)));
 }
 
-/// The outputs behind `return`, each with a name of its own if that is not the value's.
+/// The outputs after `return`, each with a name of its own if that differs from the value's.
 bool TextParser::returns(Graph& graph) {
   while (lexer_.peek().kind == Kind::Value) {
     const Token token = lexer_.take();
@@ -62,7 +62,7 @@ bool TextParser::op(Graph& graph) {
   return regions(made) && add(graph, std::move(made), names, results);
 }
 
-/// The values in front of `=`; an op may have none.
+/// The values before `=`; an op may have no results.
 bool TextParser::result_names(NewOp& made, std::vector<Token>& names) {
   if (lexer_.peek().kind != Kind::Value) return true;
   do {
@@ -234,7 +234,7 @@ bool TextParser::mechanism(Mechanism& mechanism) {
   return true;
 }
 
-/// What stands behind the types, each part only where it differs from its default.
+/// The parts after the types; each is present only if it differs from its default.
 bool TextParser::tail(NewOp& made) {
   if (lexer_.peek().kind == Kind::Place) {
     const Token name = lexer_.take();
@@ -267,7 +267,7 @@ bool TextParser::regions(NewOp& made) {
   return true;
 }
 
-/// Adds the op, then the layouts of its results, for which the graph must know the op's place.
+/// Adds the op, then the layouts of its results: these need the op's place.
 bool TextParser::add(Graph& graph, NewOp made, const std::vector<Token>& names, const std::vector<ParsedType>& types) {
   for (const Token& name : names)
     if (graph.find_value(name.text)) return fail(name, format("there is already a value '{}'", printable(name.text)));
@@ -280,8 +280,8 @@ bool TextParser::add(Graph& graph, NewOp made, const std::vector<Token>& names, 
   return true;
 }
 
-/// Resolves the axes of a layout in the mesh of the value's place and the region's time axes. `#N` names an
-/// axis by its number, where a name occurs twice.
+/// Resolves the axes of a layout in the mesh of the value's place and the region's time axes. `#N` selects an axis by
+/// its number if a name occurs twice.
 bool TextParser::lay_out(Graph& graph, ValueId value, const ParsedType& parsed) {
   if (parsed.states.empty()) return true;
   const Mesh mesh = module_.mesh(graph, place_of(graph, value));

@@ -1,5 +1,5 @@
-// Inside of the text form's parser: recursive descent over tokens. A type is kept as written until what it refers to is
-// known: axes need the place.
+// Internals of the text form's parser: recursive descent over tokens. A type is kept unresolved until its references
+// are known: axes need the place.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace weftc {
 
-/// A type as it is written, until the place's axes are known.
+/// A type as written, until the place's axes are known.
 struct ParsedType {
   TensorType type;  // without layout
   std::vector<std::pair<Token, AxisState>> states;
@@ -29,7 +29,7 @@ class TextParser {
   bool next_is(Token::Kind kind, std::string_view text) const { return lexer_.peek().is(kind, text); }
   /// Takes the token if it is the next one.
   bool accept(Token::Kind kind, std::string_view text);
-  /// Takes the token, or reports that something else stands there.
+  /// Takes the token, or reports a mismatch.
   bool expect(Token::Kind kind, std::string_view text);
   /// Takes a token of this kind, whatever its text; `what` is for the message.
   bool expect_any(Token::Kind kind, const char* what, Token& token);
@@ -49,7 +49,7 @@ class TextParser {
     return false;
   }
 
-  // The tables around the graph, each behind its first word.
+  // The tables around the graph; each function starts after the table's first word.
   bool head();
   bool place();
   bool length();
@@ -69,7 +69,7 @@ class TextParser {
   bool mesh(Mesh& mesh);
   bool check_numbers();
 
-  // The graph: each function reads what its name says and returns false after reporting.
+  // The graph. Each function parses the part in its name and returns false after reporting.
   bool graph(Graph& graph);
   bool op(Graph& graph);
   bool result_names(NewOp& made, std::vector<Token>& names);
@@ -92,7 +92,7 @@ class TextParser {
 
   Lexer lexer_;
   Module module_;
-  Token last_constant_, last_origin_, last_transform_;  // the largest number that was mentioned
+  Token last_constant_, last_origin_, last_transform_;  // the largest number mentioned so far
   int64_t most_constant_ = -1, most_origin_ = -1, most_transform_ = -1;
 };
 

@@ -1,5 +1,5 @@
-// Prints a module in the text form of text_form.h. What is printed parses to an equal module but for constants
-// that are left out; the order is that of the graph, so that a diff of two dumps shows what a pass changed.
+// Prints a module in the text form of text_form.h. The text parses to an equal module, except for omitted constants.
+// Ops are in the graph's order, so that a diff of two dumps shows what a pass changed.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -17,13 +17,13 @@ namespace weftc {
 
 namespace {
 
-// Constants of more elements are printed as `...`.
+// Constants with more elements are printed as `...`.
 constexpr int64_t kMostShown = 16;
 constexpr const char* kPhases[] = {"", " backward", " update"};
 
 std::string name_text(std::string_view name) { return is_plain_name(name) ? std::string(name) : quote(name); }
 
-/// Axes stand without a sign in front of them: quoted unless they are words.
+/// Axes have no sign before them, so they are quoted unless they are words.
 std::string axis_text(const std::string& name) {
   const bool word = is_plain_name(name) && name.find_first_of(":/.-") == std::string::npos;
   return word && !(name[0] >= '0' && name[0] <= '9') ? name : quote(name);
@@ -56,7 +56,7 @@ std::string real_text(DType dtype, double value) {
   return text;
 }
 
-/// A real attribute always shows that it is none of the integers.
+/// Prints a real attribute so that it cannot be read as an integer.
 std::string attr_real(double value) {
   const std::string text = real_text(DType::F64, value);
   return text.find_first_of(".einf") == std::string::npos ? text + ".0" : text;
@@ -86,8 +86,8 @@ std::string mesh_text(const Mesh& mesh) {
   return out + "}";
 }
 
-/// The axes that are not replicated. An axis is named by its number where the mesh has its name twice, or does
-/// not know it.
+/// The axes that are not replicated. An axis is named by its number if the mesh has its name twice, or does not have
+/// it.
 std::string layout_entries(const Layout& layout, const Mesh& mesh) {
   std::string out;
   for (int a = 0; a < layout.size(); ++a) {
@@ -101,7 +101,7 @@ std::string layout_entries(const Layout& layout, const Mesh& mesh) {
   return format(" [{}]", out);
 }
 
-/// Prints the graph first, which numbers the tables by first mention, then puts the tables around it.
+/// Prints the graph first, which numbers the tables by first mention, then adds the tables around it.
 class Printer {
  public:
   Printer(const Module& module, const PrintOptions& options) : module_(module), options_(options) {}
@@ -175,7 +175,7 @@ std::string Printer::tail(const Graph& graph, const Op& op) {
   if (op.port) text += format(" port {}", *op.port);
   if (op.mechanism != Mechanism::Streams) text += format(" mechanism {}", mechanism_name(op.mechanism));
   if (op.outputs.empty() || op.name != graph.value(op.outputs[0]).name) text += format(" {}", quote(op.name));
-  // Ascending, so that the numbering by first mention is the same when the text is read and printed again.
+  // Ascending, so that numbering by first mention is the same when the text is parsed and printed again.
   std::vector<uint32_t> numbers;
   for (OriginId origin : op.origins) numbers.push_back(static_cast<uint32_t>(origins_.of(origin.index)));
   std::sort(numbers.begin(), numbers.end());
@@ -207,7 +207,7 @@ void Printer::op(const Graph& graph, const Op& op, const std::string& indent) {
 
 void Printer::graph(const Graph& graph, const std::string& indent) {
   if (!graph.time_axes.empty()) out_ += format("{}time {}\n", indent, mesh_text(graph.time_axes));
-  // Parameters first and in their order, which need not be that of the ops.
+  // Parameters come first in their order, which may differ from the order of ops.
   for (ValueId v : graph.inputs()) op(graph, graph.producer_op(v), indent);
   for (OpId id = graph.first(); id; id = graph.next(id))
     if (graph.op(id).kind != OpKind::Input) op(graph, graph.op(id), indent);
@@ -311,7 +311,7 @@ std::string Printer::module() {
   out_ = "graph {\n";
   graph(module_.graph, "  ");
   out_ += "}\n";
-  // What names constants, origins and transforms decides the numbers of their tables.
+  // The header must be built first: its mentions of constants, origins and transforms number their tables.
   const std::string head = header();
   return head + constants_table() + out_ + footer();
 }

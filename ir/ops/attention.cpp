@@ -1,12 +1,12 @@
-// Attention (ONNX Attention-23): softmax(q k^T * scale + bias) v for each head, also with fewer key heads than
-// query heads (grouped queries). It is composite: products and a Softmax come out, so that layouts by heads,
-// fusion and kernels of products apply as they do to attention that an exporter wrote out.
+// Attention (ONNX Attention-23): softmax(q k^T * scale + bias) v for each head, also with fewer key heads than query
+// heads (grouped queries). It is a composite of products and a Softmax. Layouts by heads, fusion and product kernels
+// therefore apply as they do to attention that an exporter wrote out.
 //
 //   Attention(Q, K, V, mask)
 //     ->  s = MatMul(Q * sqrt(scale), Transpose(K * sqrt(scale)));  p = Softmax(s + mask);  y = MatMul(p, V)
 //
-// Shapes: Q [batch, heads, queries, size], or "flat" [batch, queries, heads * size] with the counts of heads in
-// attributes; the past keys and values [batch, heads, past, size] stand in front of the new ones.
+// Shapes: Q is [batch, heads, queries, size], or "flat" [batch, queries, heads * size] with the counts of heads in
+// attributes. Past keys and values [batch, heads, past, size] come before the new ones.
 #include <cmath>
 
 #include "ir/ops/formula.h"
@@ -19,16 +19,15 @@ namespace {
 // Operands by number, as ONNX lists them.
 constexpr int kQuery = 0, kKey = 1, kValue = 2, kMask = 3, kPastKey = 4, kPastValue = 5, kFilled = 6;
 
-/// The extents of one attention, whichever of the two spellings of shapes the model has.
+/// The extents of one attention, for both forms of shapes.
 struct Heads {
   bool is_flat;
   Extent batch, queries, keys, past, total;  // total: the keys of the cache and the new ones
   int64_t query_heads, key_heads, size, value_size;
 };
 
-/// Reads the extents from operands and attributes; nothing after reporting that they do not fit. Each key head
-/// serves query_heads / key_heads query heads, so that this must be an integer (1: plain attention;
-/// query_heads: multi-query).
+/// Reads the extents from operands and attributes; nothing after reporting a mismatch. Each key head serves query_heads
+/// / key_heads query heads, which must be an integer (1: plain attention; query_heads: multi-query).
 std::optional<Heads> heads_of(const OpView& op) {
   const Dims q = op.dims(kQuery), k = op.dims(kKey), v = op.dims(kValue);
   const Shape &queries = op.type(kQuery).shape, &keys = op.type(kKey).shape;
@@ -47,7 +46,7 @@ std::optional<Heads> heads_of(const OpView& op) {
   return h;
 }
 
-/// One floating type of queries and keys and one of values. A mask is of any type, and that of the softmax floating.
+/// Queries and keys have one floating type, and values one. A mask may have any type; the softmax type is floating.
 bool has_dtypes(const OpView& op) {
   if (!is_real_operand(op, kQuery) || !is_real_operand(op, kValue)) return false;
   for (const auto& [i, like] : {std::pair(kKey, kQuery), std::pair(kPastKey, kQuery), std::pair(kPastValue, kValue)}) {
@@ -64,14 +63,14 @@ bool has_dtypes(const OpView& op) {
   return op.fail("softmax-precision", "softmax_precision {} is no floating type", precision);
 }
 
-/// True if a mask of so many keys is filled up to all keys. Where neither number is fixed they are taken for one:
-/// models write one length in two ways.
+/// True if a mask with `keys` keys is padded to all keys. If neither number is fixed, they are assumed equal: models
+/// write one length in two ways.
 bool is_shorter_mask(const Extent& keys, const Extent& total) {
   if (keys.is_run_time() == total.is_run_time()) return !keys.is_run_time() && keys.bound < total.bound;
   return keys.is_run_time() || keys.bound < total.bound;
 }
 
-/// The shapes that the operands have, by the heads, lengths and sizes that the first of them say.
+/// The shapes that operands must have, by the heads, lengths and sizes of the first of them.
 OperandShapes shapes_of(const OpView& op, const Heads& h) {
   const auto spelled = [&](int64_t heads, const Extent& length, int64_t size) {
     return h.is_flat ? Shape{h.batch, length, {heads * size}} : Shape{h.batch, {heads}, length, {size}};
@@ -99,7 +98,7 @@ std::vector<LengthRelation> relate_attention(const OpView& op) {
   return relations;
 }
 
-/// A mask has no more keys than there are.
+/// Checks that a mask has no more keys than there are.
 bool fits_mask(const OpView& op, const Heads& h) {
   if (!op.has(kMask)) return true;
   const Extent keys = op.type(kMask).shape.back();
@@ -108,7 +107,7 @@ bool fits_mask(const OpView& op, const Heads& h) {
                  shape_text({h.total}));
 }
 
-/// The batch and the lengths may be of run time, the heads and their sizes not.
+/// Batch and lengths may be run-time lengths; heads and their sizes may not.
 bool has_fixed_heads(const OpView& op) {
   for (const int i : {kQuery, kKey, kValue, kPastKey, kPastValue})
     for (int d = 1; op.has(i) && d < op.type(i).ndim(); ++d)
@@ -181,8 +180,8 @@ class Attention {
     return build_.transpose(build_.reshape_to(x, {shape[0], shape[1], {heads}, {size}}), {0, 2, 1, 3});
   }
 
-  /// The new keys or values behind those of the cache, if the model has one: `result` of the op, which a state may
-  /// bound.
+  /// Appends the new keys or values to those of the cache, if the model has one. A state may bound result `result` of
+  /// the op.
   ValueId cached(ValueId x, int past, int result) {
     if (!has(past)) return x;
     x = build_.op(OpKind::Concat, {inputs_[past], x}, {{"axis", int64_t{2}}});
@@ -190,7 +189,7 @@ class Attention {
     return is_given ? with_bounds(build_, x, op_.result_type(result).shape) : x;
   }
 
-  /// Each key head for the query heads that share it.
+  /// Repeats each key head for the query heads that share it.
   ValueId repeated(ValueId x, int64_t size) {
     const int64_t times = h_.query_heads / h_.key_heads;
     if (times == 1) return x;
@@ -201,17 +200,16 @@ class Attention {
     return build_.reshape_to(wide, {own[0], {h_.query_heads}, own[2], {size}});
   }
 
-  /// The values by their weights. Those of another type meet in a wide one.
+  /// Multiplies the values by their weights. If the types differ, both are converted to a wide one.
   ValueId mixed(ValueId weights, ValueId values) {
     if (build_.type(values).dtype == dtype_) return build_.op(OpKind::MatMul, {weights, values});
     const DType common = build_.type(values).dtype == DType::F64 ? DType::F64 : wide(dtype_);
     return build_.cast(build_.op(OpKind::MatMul, {build_.cast(weights, common), build_.cast(values, common)}), dtype_);
   }
 
-  /// The indices of queries as a column (axis 0) or of keys as a row (axis 1), to be compared with each other by
-  /// broadcasting.
+  /// The indices of queries as a column (axis 0) or of keys as a row (axis 1), which are compared by broadcasting.
   ValueId indices(int axis, const Extent& count) { return positions(build_, DType::I64, count, axis, 2).value(); }
-  /// For each request how many of the keys are there.
+  /// The number of keys present, for each request.
   ValueId filled() {
     return build_.reshape_to(build_.cast(inputs_[kFilled], DType::I64),
                              {build_.type(inputs_[kFilled]).shape[0], {1}, {1}, {1}});
@@ -219,9 +217,9 @@ class Attention {
   /// Adds a condition that a (query, key) pair has to meet.
   void allow(ValueId where) { allowed_ = allowed_ ? build_.op(OpKind::And, {allowed_, where}) : where; }
 
-  /// Adds the limits of is_causal and of the window of positions. Query i stands at position i plus the number
-  /// of keys before it: those of the cache, or, with a buffer that is filled in part (nonpad_kv_seqlen), its
-  /// filled length less the queries.
+  /// Adds the limits of is_causal and of the window of positions. Query i is at position i plus the number of keys
+  /// before it. Those are the keys of the cache, or, with a partly filled buffer (nonpad_kv_seqlen), its filled length
+  /// less the queries.
   void limit_by_position() {
     const bool causal = int_of(op_.op(), "is_causal");
     const int64_t left = int_of(op_.op(), "left_window_size"), right = int_of(op_.op(), "right_window_size");
@@ -238,13 +236,13 @@ class Attention {
     if (right >= 0) allow(build_.op(OpKind::LessOrEqual, {key, shifted(right)}));
   }
 
-  /// The mask, of bools or of the queries' type. ONNX lets it be shorter than the keys: the missing ones at the end are
+  /// The mask, of bools or of the queries' type. ONNX lets it be shorter than the keys: missing keys at the end are
   /// masked.
   ValueId full_mask() {
     const bool is_condition = build_.type(inputs_[kMask]).dtype == DType::Bool;
     const Term mask(build_, is_condition ? inputs_[kMask] : build_.cast(inputs_[kMask], dtype_));
     const Extent keys = mask.shape().back();
-    if (!is_shorter_mask(keys, heads_of(op_)->total)) return mask.value();  // as infer had it, without a state's bound
+    if (!is_shorter_mask(keys, heads_of(op_)->total)) return mask.value();  // as inferred, without a state's bound
     const int64_t axis = static_cast<int64_t>(mask.shape().size()) - 1;
     const double fill = is_condition ? 0 : reduce_identity(ReduceOp::Max);
     if (is_static({keys, h_.total})) {
@@ -257,8 +255,8 @@ class Attention {
     return (key < length).choose(pick(build_, mask, key.apply(OpKind::Min, last), axis), mask.scalar(fill)).value();
   }
 
-  /// The value that is added to the scores: the mask, with -infinity where a condition forbids the key. No
-  /// value if the model has neither a mask nor a limit. A boolean mask is a condition like any other.
+  /// The value that is added to the scores: the mask, with -infinity where a condition forbids the key. Nothing if the
+  /// model has neither a mask nor a limit. A boolean mask is one of the conditions.
   ValueId make_bias() {
     ValueId mask = has(kMask) ? full_mask() : ValueId{};
     if (mask && build_.type(mask).dtype == DType::Bool) {
@@ -273,8 +271,8 @@ class Attention {
                      {allowed_, zero, build_.constant(Tensor::scalar(dtype_, reduce_identity(ReduceOp::Max)))});
   }
 
-  /// True if some query may see no key. Limits of position leave each of them one, but where the window to the left
-  /// begins after the last key: with fewer keys than queries.
+  /// True if some query may see no key. Limits of position leave each query at least one, unless the left window begins
+  /// after the last key: with fewer keys than queries.
   bool may_be_blind() const {
     const int64_t left = int_of(op_.op(), "left_window_size");
     const Extent keys = op_.type(kKey).shape[h_.is_flat ? 1 : 2];
@@ -282,7 +280,7 @@ class Attention {
   }
 
   /// The weights. Softmax of a row of -infinities is NaN, but ONNX gives zeros to a query that sees no key: a Where
-  /// puts them there.
+  /// replaces them.
   ValueId softmax(ValueId scores, ValueId bias) {
     DType precision = dtype_;
     if (op_.op().has("softmax_precision"))

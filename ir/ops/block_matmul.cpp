@@ -1,4 +1,4 @@
-// Products with a weight of few bits, which the pass narrow-weights makes of MatMulNBits and of products behind a
+// Products with a weight of few bits. The pass narrow-weights makes them from MatMulNBits and from products that read a
 // DequantizeLinear. k is cut into blocks; each block of a column has a scale and a zero point:
 //
 //   a [.., m, blocks, size]      floats; last two dimensions: k
@@ -29,8 +29,8 @@ bool infer_block_matmul(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Dimensions of the result, then blocks, which are summed, and what no rank has a part of: the places of a block, its
-/// words, its scale and zero point.
+/// Factors: dimensions of the result, then blocks, which are summed. The steps of a block, its words, its scale and its
+/// zero point are whole.
 FactorRule factors_block_matmul(const OpView& op) {
   const Dims words = op.dims(1);
   FactorRule rule = pass_rule(op.result_type(0).shape);

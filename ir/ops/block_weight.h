@@ -14,13 +14,13 @@ struct BlockWeight {
   Tensor terms;  // f32 [n, blocks, 2]: scale, zero point
 };
 
-/// Of a >= 0 and b > 0, up to the largest numbers.
+/// a / b rounded up for a >= 0 and b > 0, without overflow.
 inline int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-/// Whether a byte holds whole numbers of so many bits.
+/// Whether numbers of this many bits fill a byte without a rest.
 inline bool fits_bytes(int64_t bits) { return bits == 2 || bits == 4 || bits == 8; }
 
-/// Whether blocks are whole, and consist of words. The product keeps a block of a panel in a thread's own memory: they
-/// have at most 1024 steps.
+/// Whether all blocks are complete and consist of whole words. The product keeps a block of a panel in a thread's own
+/// memory, so a block has at most 1024 steps.
 inline bool fits_block_matmul(const BlockShape& shape) {
   return shape.size > 0 && shape.size <= 1024 && shape.k % shape.size == 0 && shape.size * shape.bits % 32 == 0;
 }
@@ -44,7 +44,7 @@ BlockWeight block_weight(const BlockShape& shape, const Numbers& from) {
   return weight;
 }
 
-/// The weight of a MatMulNBits, which is typed.
+/// Whether the weight of a typed MatMulNBits fits.
 bool nbits_fits_block_matmul(const OpView& op);
 BlockWeight nbits_weight(const OpView& op);
 

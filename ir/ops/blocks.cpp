@@ -1,10 +1,10 @@
-// Images put together from parts: Col2Im (ONNX Col2Im-18) adds overlapping blocks up, MaxUnpool-22 puts each maximum
-// back to where it was.
+// Images assembled from parts: Col2Im (ONNX Col2Im-18) adds overlapping blocks, MaxUnpool-22 puts each maximum back to
+// its old position.
 //
 //   Col2Im of blocks [a b] [c d], one element apart:     a   b + c   d
 //
-// Each element of the image is the sum of the few block elements that cover it. Which those are is known now: a Gather
-// reads them, a sum over them follows.
+// Each element of the image is the sum of the few block elements that cover it. These are known at compile time, so a
+// Gather reads them and a sum over them follows.
 #include <algorithm>
 
 #include "ir/base/checked.h"
@@ -22,7 +22,7 @@ struct BlockAxis {
   int64_t blocks() const { return (image + before + behind - (size - 1) * dilation - 1) / stride + 1; }
 };
 
-/// An element of a block: which one of the block, and which block.
+/// An element of a block: its index in the block, and the block.
 struct BlockElement {
   int64_t element, block;
 };
@@ -93,7 +93,8 @@ bool infer_col2im(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// What covers the elements of one dimension: dims [image, most elements that cover one] at dimension `dim` of `ndim`.
+/// The block elements that cover each element of one dimension: dims [image, maximum number of them] at dimension `dim`
+/// of `ndim`.
 struct Cover {
   Term position, is_there;
 };
@@ -140,7 +141,7 @@ std::vector<ValueId> decompose_col2im(Builder& build, const OpView& op) {
   return {all->is_there.choose(elements, elements.scalar(0)).reduce(OpKind::ReduceSum, summed, false).value()};
 }
 
-/// The extents that pooling with these attributes would have had; nothing after reporting.
+/// The extents of the operand that pooling with these attributes had; nothing after reporting.
 std::optional<Dims> pooled_from(const OpView& op) {
   const Dims x = op.dims(0);
   const size_t ndim = x.size() - 2;
@@ -184,7 +185,7 @@ bool infer_max_unpool(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Indices count elements of what was pooled; a larger result has zeros behind it in each dimension.
+/// Indices count elements of the pooled tensor. A larger result has zeros at the end of each dimension.
 std::vector<ValueId> decompose_max_unpool(Builder& build, const OpView& op) {
   const Dims from = *pooled_from(op), result = op.result_type(0).dims();
   const int64_t count = op.type(0).count(), total = element_count(from);

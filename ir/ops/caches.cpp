@@ -1,5 +1,5 @@
-// Ops that carry what a model remembers from one request to the next: TensorScatter (ONNX 24) writes new keys or values
-// into a cache of fixed size, CausalConvWithState (ONNX 27) keeps the last elements that its windows reach back to.
+// Ops that carry a model's memory from one request to the next. TensorScatter (ONNX 24) writes new keys or values into
+// a cache of fixed size. CausalConvWithState (ONNX 27) keeps the last elements that its windows need.
 //
 //   TensorScatter(cache, new, at)        ->  ScatterElements(cache, at + 0 1 2 ..., new)
 //   CausalConvWithState(x, w, b, past)   ->  all = Concat(past, x);  y = Conv(all, w, b);  present = the end of `all`
@@ -10,7 +10,7 @@ namespace weftc {
 
 namespace {
 
-/// An update has the shape of the cache but along the axis, and an index for each sequence of the batch.
+/// An update has the shape of the cache except along the axis, and an index for each sequence of the batch.
 OperandShapes shapes_of_update(const OpView& op) {
   const Shape cache = op.type(0).shape;
   Shape update = cache;
@@ -82,7 +82,7 @@ bool infer_causal_conv(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The input behind what came before it: the past state, or zeros.
+/// The input with the elements before it: the past state, or zeros.
 Term with_past(Builder& build, const OpView& op) {
   const int64_t before = op.dims(kWeight)[2] - 1;
   const Term input(build, op.op().inputs[kInput]);
@@ -92,7 +92,7 @@ Term with_past(Builder& build, const OpView& op) {
   return {build, build.op(OpKind::Pad, {input.value()}, {{"pads", Dims{0, 0, before, 0, 0, 0}}})};
 }
 
-/// The last elements of `all`, as many as the windows reach back to.
+/// The last elements of `all`: as many as the windows reach back.
 Term next_state(Builder& build, const OpView& op, Term all) {
   const int64_t before = op.dims(kWeight)[2] - 1;
   const Extent length = op.type(kInput).shape[2];

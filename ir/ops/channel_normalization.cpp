@@ -1,7 +1,7 @@
-// Normalisations that treat dimension 1 as channels: BatchNormalization, InstanceNormalization,
-// GroupNormalization, LRN, MeanVarianceNormalization, LpNormalization. All are composite: reductions and
-// pointwise ops come out, which fusion joins into one kernel over rows. A BatchNormalization of constants
-// never gets here: rules of simplify have made it part of a convolution's weights, or a factor and a shift.
+// Normalisations that treat dimension 1 as channels: BatchNormalization, InstanceNormalization, GroupNormalization,
+// LRN, MeanVarianceNormalization, LpNormalization. All are composites of reductions and pointwise ops, which fusion
+// joins into one kernel over rows. A BatchNormalization of constants does not occur here: the rules of simplify fold it
+// into a convolution's weights, or into a factor and a shift.
 //
 //   BatchNormalization(x, scale, bias, mean, variance)  ->  x * s + t     s, t: vectors over the channels
 //   InstanceNormalization(x, scale, bias)               ->  (x - mean(x)) / sqrt(var(x) + epsilon) * scale + bias
@@ -31,9 +31,9 @@ bool are_vectors(const OpView& op, int first, int last, int64_t length) {
   return true;
 }
 
-/// BatchNormalization-7: with spatial = 0 there would be a statistic for each element. With training_mode = 1 (since
-/// 14) statistics are those of x, and the next two results update the running ones; a training adds an operand that
-/// says whether the running ones are used all the same. Older opsets declare up to five outputs.
+/// BatchNormalization-7: spatial = 0 would mean statistics for each element. With training_mode = 1 (since 14) the
+/// statistics are those of x, and the next two results update the running ones. A training adds an operand that selects
+/// the running statistics instead. Older opsets declare up to five outputs.
 bool infer_batch_normalization(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 2)) return false;
   if (!int_of(op.op(), "spatial"))
@@ -63,15 +63,15 @@ std::vector<int64_t> dims_of_channels(int ndim) {
   return axes;
 }
 
-/// Normalised by the statistics of x over all dims but the channels. Running statistics keep `momentum` of what they
-/// were; the last two results are those of x.
+/// Normalises by the statistics of x over all dims but the channels. Running statistics keep the share `momentum` of
+/// their old value; the last two results are the statistics of x.
 std::vector<ValueId> train_batch_normalization(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
   const int ndim = op.type(0).ndim();
   const DType dtype = op.type(0).dtype, stash = wide(dtype), running = op.type(3).dtype;
   const double epsilon = real_of(op.op(), "epsilon"), momentum = real_of(op.op(), "momentum");
   const auto channels = [&](int i) { return over_channels(build, build.cast(in[i], stash), ndim); };
-  // Both statistics once, for all results: of a sliced batch each is an all-reduce.
+  // Both statistics are computed once, for all results: with a sliced batch each needs an all-reduce.
   const std::vector<int64_t> axes = dims_of_channels(ndim);
   const ValueId x = build.cast(in[0], stash);
   const ValueId center = mean(build, x, axes, true), own_deviation = subtract(build, x, center);
@@ -91,9 +91,9 @@ std::vector<ValueId> train_batch_normalization(Builder& build, const OpView& op)
   return {build.cast(y, dtype), updated(3, own_mean), updated(4, own_variance), own_mean, own_variance};
 }
 
-/// With h = (x - mean) / root, and sums over all but the channels: those of g and of g * h are the derivatives by bias
-/// and scale, and with training_mode, where no evaluation is differentiated, all that the derivative by x, on which
-/// mean and root depend, needs of the batch.
+/// Let h = (x - mean) / root, and let sums run over all dims but the channels. The sums of g and of g * h are the
+/// derivatives by bias and scale. With training_mode, mean and root depend on x, and the derivative by x needs only
+/// these sums from the batch. An evaluation is not differentiated.
 Derivatives gradient_of_batch_normalization(const BackwardStep& s) {
   const int ndim = s.view.type(0).ndim();
   const DType stash = wide(s.g.dtype());
@@ -114,7 +114,8 @@ Derivatives gradient_of_batch_normalization(const BackwardStep& s) {
   return {(factor * (g - (shift + h * scale) / count)).cast(s.in(0).dtype()), by(1, scale), by(2, shift)};
 }
 
-/// x * s + t with s = scale / sqrt(variance + epsilon), t = bias - mean * s: all of s and t is over the channels only.
+/// x * s + t with s = scale / sqrt(variance + epsilon), t = bias - mean * s. Computing s and t takes one element a
+/// channel.
 std::vector<ValueId> decompose_batch_normalization(Builder& build, const OpView& op) {
   if (int_of(op.op(), "training_mode")) return train_batch_normalization(build, op);
   const std::vector<ValueId> in = op.op().inputs;
@@ -212,8 +213,7 @@ bool infer_mean_variance(const OpView& op, std::vector<TensorType>& results) {
   return is_real_operand(op, 0) && op.axes("axes", op.type(0).ndim()) && infer_same(op, results);
 }
 
-/// (x - mean) / (sqrt(variance) + 1e-9): the constant stands behind the root, as in ONNX's function body of the
-/// op.
+/// (x - mean) / (sqrt(variance) + 1e-9). The constant is added to the root, as in ONNX's function body of the op.
 std::vector<ValueId> decompose_mean_variance(Builder& build, const OpView& op) {
   const std::vector<int64_t> axes = *op.axes("axes", op.type(0).ndim());
   const DType dtype = op.type(0).dtype;

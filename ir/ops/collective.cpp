@@ -1,9 +1,10 @@
-// Ops between ranks. The layout before is that of the operand's type, the layout after that of the result's; `axes` are
-// positions in the mesh of the op's place, in mesh order. Evaluation and code see all ranks at once, so it is not here.
+// Ops between ranks. The operand's type has the layout before, the result's type the layout after. `axes` are positions
+// in the mesh of the op's place, in mesh order. Evaluation and code generation handle all ranks at once, so they are
+// not here.
 //
-// Those that a model brings (L10) say how many ranks they join (`group_size`), and along which dimension where they
-// join or cut tensors (`axis`; ir/exchange_types.h); bind-collectives finds their axes. Those that the compiler inserts
-// have neither.
+// A model's collective (L10) has the number of ranks that it joins (`group_size`), and its dimension if it joins or
+// cuts tensors (`axis`; ir/exchange_types.h). The pass bind-collectives finds its mesh axes. A collective that the
+// compiler inserts has neither attribute.
 #include "ir/ops/record.h"
 
 namespace weftc {
@@ -41,7 +42,7 @@ bool infer_rooted(const OpView& op, std::vector<TensorType>& results) {
   return (op.op().kind == OpKind::Broadcast || check_reduce(op)) && infer_each(op, results);
 }
 
-/// A dimension named by `attr`, whose length the ranks of the group can share.
+/// A dimension that `attr` gives; the ranks of the group must divide its length.
 std::optional<int64_t> cut_axis(const OpView& op, const char* attr) {
   const std::optional<int64_t> axis = op.axis(attr, op.type(0).ndim());
   const int64_t ranks = op.op().integer("group_size");
@@ -52,8 +53,7 @@ std::optional<int64_t> cut_axis(const OpView& op, const char* attr) {
   return {};
 }
 
-/// A model's collective along a dimension needs to know how many ranks join, because that decides its result's
-/// shape.
+/// A model's collective along a dimension needs the number of ranks, because that decides its result's shape.
 bool check_group(const OpView& op) {
   const int64_t ranks = op.op().integer("group_size");
   if (ranks < 1 || ranks > (1 << 20))
@@ -63,8 +63,8 @@ bool check_group(const OpView& op) {
   return true;
 }
 
-/// From a model: the extents of all ranks behind each other. From the compiler (no `axis`): the global shape
-/// stays.
+/// From a model: the ranks' operands are concatenated, so the extent is multiplied by their number. From the compiler
+/// (no `axis`): the global shape is kept.
 bool infer_all_gather(const OpView& op, std::vector<TensorType>& results) {
   if (!op.op().has("axis")) return infer_same(op, results);
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
@@ -73,7 +73,7 @@ bool infer_all_gather(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// From a model: a rank's part of the reduced dimension. From the compiler (no `axis`): the global shape stays.
+/// From a model: a rank's part of the reduced dimension. From the compiler (no `axis`): the global shape is kept.
 bool infer_reduce_scatter(const OpView& op, std::vector<TensorType>& results) {
   if (!check_reduce(op)) return false;
   if (!op.op().has("axis")) return infer_same(op, results);
@@ -84,7 +84,7 @@ bool infer_reduce_scatter(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// From a model: shorter along the dimension that is cut, longer along the one that is joined.
+/// From a model: shorter along the cut dimension, longer along the joined one.
 bool infer_all_to_all(const OpView& op, std::vector<TensorType>& results) {
   if (!op.op().has("split_axis")) return infer_same(op, results);
   if (!check_group(op)) return false;
@@ -102,13 +102,14 @@ void canonical_axes(Op& op, const OpView& view) {
     if (op.has(attr)) op.set(attr, *view.axis(attr, view.type(0).ndim()));
 }
 
-/// A model names mesh axes; where they stand in the mesh is the schedule's.
+/// A model names mesh axes; the schedule decides their positions in the mesh.
 bool is_without_positions(const OpView& op) {
   return !op.op().has("axes") ||
          op.fail("collective-positions", "'axes' is not for models: name the axes of the mesh in 'over'");
 }
 
-/// A model's collective along a dimension says which one, and for how many ranks: the default is the first, and one.
+/// A model's collective along a dimension gives that dimension and the number of ranks; defaults are the first
+/// dimension and one rank.
 bool import_along(Graph& graph, OpId id, int, const OpView& view) {
   if (!is_without_positions(view)) return false;
   Op& op = graph.edit(id);
@@ -142,7 +143,7 @@ const char* axis_of_group(int64_t type) {
   }
 }
 
-/// ONNX Runtime's training ops name their group by a number; bind-collectives wants the name of a mesh axis.
+/// ONNX Runtime's training ops identify their group by a number; bind-collectives needs the name of a mesh axis.
 bool import_group_type(Graph& graph, OpId id, int, const OpView& view) {
   if (!is_without_positions(view)) return false;
   Op& op = graph.edit(id);
@@ -159,7 +160,7 @@ bool import_group_type(Graph& graph, OpId id, int, const OpView& view) {
   return true;
 }
 
-/// `over`: names of mesh axes, separated by commas; absent: all. `group_size`: how many ranks these have.
+/// `over`: names of mesh axes, separated by commas; absent: all. `group_size`: number of ranks on these axes.
 #define WEFT_GROUP \
   {"over", AttrType::Text}, { "group_size", AttrType::Int }
 
@@ -180,7 +181,7 @@ const OpDef kAllReduce{.kind = OpKind::AllReduce,
                        .import = import_group_type,
                        .infer = infer_all_reduce};
 
-/// From P(op) to S; a model's from V to V, each rank its part along `axis`.
+/// From P(op) to S; a model's from V to V, each rank gets its part along `axis`.
 const OpDef kReduceScatter{.kind = OpKind::ReduceScatter,
                            .name = "ReduceScatter",
                            .onnx = {"ReduceScatter", 1, "weft"},
@@ -205,7 +206,7 @@ const OpDef kAllGather{.kind = OpKind::AllGather,
                        .canonicalize = canonical_axes,
                        .takes_strings = true};
 
-/// From S to another S; a model's from V to V: what is cut along `split_axis` arrives joined along `concat_axis`.
+/// From S to another S; a model's from V to V: cut along `split_axis` and joined along `concat_axis`.
 const OpDef kAllToAll{
     .kind = OpKind::AllToAll,
     .name = "AllToAll",
@@ -218,7 +219,7 @@ const OpDef kAllToAll{
     .canonicalize = canonical_axes,
     .takes_strings = true};
 
-/// From V to R: all have what the rank of index `root` in the group has.
+/// From V to R: all ranks get the operand of the rank with index `root` in the group.
 const OpDef kBroadcast{.kind = OpKind::Broadcast,
                        .name = "Broadcast",
                        .onnx = {"Broadcast", 1, "weft"},
@@ -240,9 +241,8 @@ const OpDef kReduce{.kind = OpKind::Reduce,
                     .import = import_rooted,
                     .infer = infer_rooted};
 
-/// ONNX Runtime's gather of an optimizer that is spread over ranks: its operands, one behind the other, are cut in as
-/// many parts as there are ranks; each rank broadcasts the operands of its part. bind-collectives makes Broadcasts of
-/// it.
+/// ONNX Runtime's gather for an optimizer that is spread over ranks. The concatenated operands are cut into one part
+/// for each rank; each rank broadcasts the operands of its part. bind-collectives turns it into Broadcasts.
 const OpDef kNcclAllGather{.kind = OpKind::NcclAllGather,
                            .name = "NcclAllGather",
                            .onnx = {"NcclAllGather", 1, "com.microsoft"},
@@ -253,7 +253,7 @@ const OpDef kNcclAllGather{.kind = OpKind::NcclAllGather,
                            .import = import_group_type,
                            .infer = infer_each};
 
-/// The reduction to such parts: each operand is summed up on the rank whose part it is in.
+/// The reduction to the same parts: each operand is summed on the rank whose part contains it.
 const OpDef kNcclReduceScatter{.kind = OpKind::NcclReduceScatter,
                                .name = "NcclReduceScatter",
                                .onnx = {"NcclReduceScatter", 1, "com.microsoft"},

@@ -1,5 +1,5 @@
-// Composite ops that compute element by element: Gelu and its relatives, Clip, CastLike, Dropout, Trilu,
-// EyeLike, SwiGLU, OneHot. They become chains of primitives, which fusion puts into one loop again:
+// Composite ops that compute element by element: Gelu and its relatives, Clip, CastLike, Dropout, Trilu, EyeLike,
+// SwiGLU, OneHot. They become chains of primitives, which fusion puts into one loop again:
 //
 //   Gelu(x)          ->  x * 0.5 * (Erf(x * sqrt(1/2)) + 1)
 //   Clip(x, lo, hi)  ->  Min(Max(x, lo), hi)
@@ -41,7 +41,7 @@ bool infer_biased(const OpView& op, std::vector<TensorType>& results) {
   return is_real_operand(op, 0) && infer_broadcast(op, results);
 }
 
-/// x plus the bias, where the op has one.
+/// x plus the bias, if the op has one.
 ValueId biased(Builder& build, const OpView& op) {
   const std::vector<ValueId> in = op.op().inputs;
   return in.size() > 1 && in[1] ? add(build, in[0], in[1]) : in[0];
@@ -63,8 +63,8 @@ bool infer_clip(const OpView& op, std::vector<TensorType>& results) {
   return same_dtypes(op) && infer_same(op, results);
 }
 
-/// Bounds are operands since Clip-11 and attributes before. Where low exceeds high the result is high
-/// (Clip-13), hence Min comes last.
+/// Bounds are operands since Clip-11 and attributes before. If low exceeds high the result is high (Clip-13), hence Min
+/// comes last.
 std::vector<ValueId> decompose_clip(Builder& build, const OpView& op) {
   const Op& clip = op.op();
   const ValueId x = clip.inputs[0];
@@ -77,8 +77,8 @@ std::vector<ValueId> decompose_clip(Builder& build, const OpView& op) {
   return {high ? build.op(OpKind::Min, {raised, high}) : raised};
 }
 
-/// What has been raised to the lower bound and is below the upper one passes. At a bound that is a constant nothing
-/// does; at one that may be trained both get half, as of any maximum.
+/// The derivative passes where x is between the bounds. At a constant bound it is 0. At a bound that may be trained, x
+/// and the bound get half each, as for any maximum.
 Derivatives gradient_of_clip(const BackwardStep& s) {
   const Term x = s.in(0), one = s.g.scalar(1);
   const auto bound = [&](size_t input, const char* attr) -> std::optional<Term> {
@@ -136,9 +136,9 @@ bool infer_dropout(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// In inference x itself. In training the elements are kept whose draw is at least `ratio`, times 1 / (1 -
-/// ratio). The draw of an element depends on the node's index in the imported graph and on the element's global
-/// index, so that it is the same for every layout and chunking.
+/// In inference x itself. In training, elements whose draw is at least `ratio` are kept, times 1 / (1 - ratio). The
+/// draw of an element depends on the node's index in the imported graph and on the element's global index. It is
+/// therefore the same for every layout and chunking.
 std::vector<ValueId> decompose_dropout(Builder& build, const OpView& op) {
   const Op& dropout = op.op();
   const ValueId x = dropout.inputs[0];
@@ -157,7 +157,7 @@ std::vector<ValueId> decompose_dropout(Builder& build, const OpView& op) {
   return {build.op(OpKind::Where, {keep, scaled, build.scalar(x, 0)}), keep};
 }
 
-/// A diagonal that is not known is one number.
+/// A diagonal that is not a constant must be one number.
 bool infer_trilu(const OpView& op, std::vector<TensorType>& results) {
   if (op.has(1) && (op.type(1).dtype != DType::I64 || op.dims(1) != Dims(op.dims(1).size(), 1)))
     return op.fail("trilu-k", "the diagonal is {} of shape {}, expected one element of int64",
@@ -165,7 +165,8 @@ bool infer_trilu(const OpView& op, std::vector<TensorType>& results) {
   return has_ndim(op, 0, 2) && infer_same(op, results);
 }
 
-/// Keeps column >= row + k, or <= for the lower part. What lies beyond the corners is as good as they are.
+/// Keeps column >= row + k, or <= for the lower part. A diagonal beyond a corner of the matrix acts like one at that
+/// corner.
 std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
   const Term x(build, op.op().inputs[0]);
   const Shape shape = x.shape();
@@ -181,7 +182,7 @@ std::vector<ValueId> decompose_trilu(Builder& build, const OpView& op) {
   return {(int_of(op.op(), "upper") ? column >= row : column <= row).choose(x, x.scalar(0)).value()};
 }
 
-/// EyeLike-9: the operand gives the shape, and the element type where there is no `dtype`.
+/// EyeLike-9: the operand gives the shape, and the element type unless there is a `dtype`.
 bool import_eye_like(Graph& graph, OpId id, int, const OpView& view) { return import_dtype(graph, id, "dtype", view); }
 
 bool infer_eye_like(const OpView& op, std::vector<TensorType>& results) {

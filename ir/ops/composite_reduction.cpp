@@ -1,11 +1,11 @@
-// Reductions that are made of plain ones: means, norms, logarithms of sums, and the variadic Sum and Mean.
+// Reductions composed of simpler ones: means, norms, logarithms of sums, and the variadic Sum and Mean.
 //
 //   ReduceMean(x)       ->  ReduceSum(x) * (1 / count)       a factor known now: partial sums stay legal (L6)
 //   ReduceL2(x)         ->  Sqrt(ReduceSum(x * x))
 //   ReduceLogSumExp(x)  ->  Log(ReduceSum(Exp(x - m))) + m   m = ReduceMax(x): no exponential overflows
 //
-// Logarithms and roots of integers are computed in f64 and saturate. Sums that are no result are f32 where operands
-// have 16 bits: ranks and constants would round or overflow them, where a kernel of one rank does not.
+// Logarithms and roots of integers are computed in f64 and saturate. Sums that are not results are f32 if operands have
+// 16 bits. Ranks and constants would round them or overflow in 16 bits, while a kernel of one rank does not.
 #include "ir/ops/composite.h"
 #include "ir/ops/reduction.h"
 
@@ -13,7 +13,7 @@ namespace weftc {
 
 ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims) {
   const TensorType type = build.type(x);
-  if (is_float(type.dtype) && type.dtype != wide(type.dtype))  // 16 bits do not hold the sum, nor 1/count exactly
+  if (is_float(type.dtype) && type.dtype != wide(type.dtype))  // 16 bits hold neither the sum nor 1/count exactly
     return build.cast(mean(build, build.cast(x, wide(type.dtype)), axes, keepdims), type.dtype);
   const ValueId sum = build.reduce(OpKind::ReduceSum, x, axes, keepdims);
   Length elements = 1;
@@ -36,8 +36,7 @@ ValueId log_sum_exp(Builder& build, ValueId x, const std::vector<int64_t>& axes)
 
 namespace {
 
-/// What the decompositions read: the operand and the canonical attributes of a reduction, and the dims of its
-/// result.
+/// Common inputs of the decompositions: a reduction's operand and canonical attributes, and the dims of its result.
 struct Reduction {
   explicit Reduction(const OpView& op)
       : x(op.op().inputs[0]),
@@ -77,7 +76,7 @@ ValueId as_floats(Builder& build, ValueId x) {
   return build.cast(x, is_float(dtype) ? wide(dtype) : DType::F64);
 }
 
-/// Floats as the type of the operand.
+/// Converts floats to the operand's type.
 ValueId as_operand(Builder& build, const OpView& op, ValueId x) {
   const DType dtype = op.type(0).dtype;
   return is_float(dtype) ? build.cast(x, dtype) : Term(build, x).saturate(dtype).value();
@@ -90,7 +89,7 @@ std::vector<ValueId> decompose_l2(Builder& build, const OpView& op) {
   return {as_operand(build, op, build.op(OpKind::Sqrt, {sum}))};
 }
 
-/// x / y, and 0 where all of x is 0.
+/// x / y, and 0 if all of x is 0.
 Derivatives gradient_of_l2(const BackwardStep& s) {
   const Term y = s.out();
   return {s.in(0) * with_reduced(s, (y == 0).choose(s.zero(), s.g / y))};
@@ -101,20 +100,19 @@ std::vector<ValueId> decompose_log_sum(Builder& build, const OpView& op) {
   return {as_operand(build, op, build.op(OpKind::Log, {r.sum(build, as_floats(build, r.x))}))};
 }
 
-/// The helper keeps the reduced dims, because the maximum is broadcast; they are dropped here if the op drops
-/// them.
+/// The helper keeps the reduced dims to broadcast the maximum; they are dropped here if the op drops them.
 std::vector<ValueId> decompose_log_sum_exp(Builder& build, const OpView& op) {
   const Reduction r(op);
   const ValueId result = log_sum_exp(build, as_floats(build, r.x), r.axes);
   return {as_operand(build, op, r.keepdims ? result : build.reshape(result, r.result))};
 }
 
-/// The shares of a Softmax. They are NaN where the result is infinite, as PyTorch has it.
+/// The shares of a Softmax. They are NaN if the result is infinite, as in PyTorch.
 Derivatives gradient_of_log_sum_exp(const BackwardStep& s) {
   return {(s.in(0) - with_reduced(s, s.out())).apply(OpKind::Exp) * with_reduced(s, s.g)};
 }
 
-/// ReduceX-18: the axes are an optional operand, which must be known; before, they are an attribute.
+/// ReduceX-18: the axes are an optional operand, which must be constant; before 18 they are an attribute.
 OpDef reduction(OpKind kind, const char* name, DecomposeFn decompose, GradientFn gradient = nullptr) {
   OpDef def;
   def.kind = kind;

@@ -1,4 +1,4 @@
-// ConvTranspose as a convolution for each of the phases that its stride has, all of them filters of one Conv:
+// ConvTranspose as a convolution for each phase of its stride. All phases are filters of one Conv:
 //
 //   ConvTranspose(x, w), stride 2, window of 3, one spatial dim: element o of the result (pads still on) is
 //     o = 2 q      x[q] w[0] + x[q - 1] w[2]
@@ -7,9 +7,8 @@
 //                     filters [2 * M, C/g, 2]
 //   Conv(padded x, filters)[N, 2 * M, Q]  ->  [N, 2, M, Q]  ->  [N, M, Q, 2]  ->  [N, M, 2 Q], pads cut off
 //
-// All channels of a phase stand side by side, as they do in an image with its channels innermost.
-// A dilated window has no such phases: there the input is spread out by the stride, x0 0 x1 0 x2 0, and meets one
-// phase.
+// All channels of a phase are adjacent, as in an image with innermost channels. A dilated window has no such phases:
+// the input is then spread out by the stride, x0 0 x1 0 x2 0, and there is one phase.
 #include <algorithm>
 
 #include "ir/base/checked.h"
@@ -19,9 +18,8 @@ namespace weftc {
 
 namespace {
 
-/// Window, output extents and pads; nothing after reporting. ConvTranspose-11: out = (in - 1) * stride + reach
-/// + output_padding - pads; with output_shape or SAME_* the pads follow from the extent asked for instead
-/// (SAME: in * stride).
+/// Window, output extents and pads; nothing after reporting. ConvTranspose-11: out = (in - 1) * stride + reach +
+/// output_padding - pads. With output_shape or SAME_* the pads follow from the requested extent (SAME: in * stride).
 std::optional<Window> transposed_window(const OpView& op) {
   const Dims x = op.dims(0), w = op.dims(1);
   const size_t ndim = x.size() - 2;
@@ -71,8 +69,8 @@ std::optional<Window> transposed_window(const OpView& op) {
   return window;
 }
 
-/// The shape of the result; nothing after reporting. A length that only a run knows stays a polynomial: the pads do not
-/// depend on it, unless an output_shape decides them.
+/// The shape of the result; nothing after reporting. A run-time length stays a polynomial, because the pads do not
+/// depend on it, unless an output_shape determines them.
 std::optional<Shape> transposed_shape(const OpView& op, const Window& window) {
   Shape y{op.type(0).shape[0], Extent{op.dims(1)[1] * int_of(op.op(), "group")}};
   for (size_t d = 0; d < window.size(); ++d) {
@@ -101,9 +99,9 @@ bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// How one spatial dim is computed: `in` elements, which are those of the input, spread out, meet windows of `taps`
-/// elements, `dilation` apart, at `out` places; each gives `phases` neighbouring elements, of which the first `cut` and
-/// some of the last are not asked for.
+/// How one spatial dim is computed. The spread-out input has `in` elements. Windows of `taps` elements, `dilation`
+/// apart, are applied at `out` places. Each place gives `phases` neighbouring elements. The first `cut` of all elements
+/// and some of the last are dropped.
 struct PhaseDim {
   int64_t phases, spread, taps, dilation, in, out, cut;
   int64_t pad_before, pad_behind;
@@ -125,7 +123,8 @@ PhaseDim phase_dim(const WindowDim& dim) {
   return made;
 }
 
-/// spread - 1 zeros behind each element: each spatial dim gets a dim of that many behind it, padded and merged.
+/// Inserts spread - 1 zeros after each element: each spatial dim gets a new inner dim of extent 1, which is padded and
+/// merged.
 ValueId spread(Builder& build, const OpView& op, const std::vector<PhaseDim>& dims) {
   const ValueId x = op.op().inputs[0];
   const Shape from = op.type(0).shape;
@@ -144,7 +143,7 @@ ValueId spread(Builder& build, const OpView& op, const std::vector<PhaseDim>& di
   return build.reshape_to(build.op(OpKind::Pad, {build.reshape_to(x, split)}, {{"pads", before}}), merged);
 }
 
-/// Zeros around the spatial dims; where negative, elements are cut off.
+/// Pads the spatial dims with zeros; negative numbers cut elements off.
 ValueId padded(Builder& build, ValueId x, const std::vector<int64_t>& before, const std::vector<int64_t>& behind) {
   const auto is_zero = [](int64_t pad) { return pad == 0; };
   if (std::all_of(before.begin(), before.end(), is_zero) && std::all_of(behind.begin(), behind.end(), is_zero))
@@ -185,7 +184,7 @@ ValueId phase_filters(Builder& build, const OpView& op, const std::vector<PhaseD
   return build.op(OpKind::Slice, {turned}, {{"ends", ends}, {"starts", starts}, {"steps", steps}});
 }
 
-/// N, phases * M, Q, ... -> N, M, Q * phases, ... without the elements that nobody asks for.
+/// N, phases * M, Q, ... -> N, M, Q * phases, ... without the elements that are not in the result.
 ValueId interleaved(Builder& build, const OpView& op, ValueId y, const std::vector<PhaseDim>& dims) {
   const Shape result = op.result_type(0).shape, rows = build.type(y).shape;
   if (std::all_of(dims.begin(), dims.end(), [](const PhaseDim& dim) { return dim.phases == 1; })) return y;
@@ -207,7 +206,7 @@ ValueId interleaved(Builder& build, const OpView& op, ValueId y, const std::vect
   return padded(build, build.reshape_to(build.transpose(build.reshape_to(y, apart), order), merged), before, behind);
 }
 
-/// A bias for each filter: of each group again for each of its phases.
+/// A bias for each filter, repeated within each group for each of its phases.
 ValueId repeated(Builder& build, ValueId bias, int64_t group, int64_t filters) {
   const int64_t channels = build.dims(bias)[0];
   if (filters == channels) return bias;
@@ -216,7 +215,7 @@ ValueId repeated(Builder& build, ValueId bias, int64_t group, int64_t filters) {
   return build.reshape(wide, {filters});
 }
 
-/// Pads, then a Conv of stride 1 whose pads are already in its operand, then its phases side by side.
+/// Pads, then a Conv of stride 1 without pads of its own, then interleaves its phases.
 std::vector<ValueId> decompose_conv_transpose(Builder& build, const OpView& op) {
   const Op& conv = op.op();
   std::vector<PhaseDim> dims;

@@ -1,14 +1,14 @@
-// Conv (ONNX Conv-11): x [N, C, spatial dims], weights [M, C/group, window], y [N, M, out dims]. Two or more
-// spatial dimensions stay a primitive; one is viewed as two, so that kernels know planes and volumes only. A
-// bias is added by an Add, so that a sliced sum over channels stays legal (L4): fusion puts it into the
-// convolution's kernel again.
+// Conv (ONNX Conv-11): x [N, C, spatial dims], weights [M, C/group, window], y [N, M, out dims]. With two or more
+// spatial dimensions it stays a primitive. One spatial dimension is viewed as two, so that kernels handle planes and
+// volumes only. An Add adds the bias, so that a sliced sum over channels stays legal (L4); fusion puts it back into the
+// convolution's kernel.
 #include "ir/ops/gradient.h"
 #include "ir/ops/window.h"
 #include "ir/ops/window_gradient.h"
 
 namespace weftc {
 
-/// The window's extents: what the weights have behind their two channel dims.
+/// The window's extents: the dims of the weights after the two channel dims.
 static Dims kernel_of(const Dims& weights) { return Dims(weights.begin() + 2, weights.end()); }
 
 std::optional<Shape> convolution_shape(const OpView& op, int filters) {
@@ -41,10 +41,10 @@ void canonical_convolution(Op& op, const OpView& view) {
   canonical_window(op, *window_of(view, kernel_of(view.dims(1))), view.type(0).shape);
 }
 
-/// Factors: n (batch), m (filters), c (channels of the input, summed), then the spatial dims of input, weights
-/// and output, which are whole: a slice of an image would need a border of its neighbour's. With one channel a
-/// group (depthwise) m and c are one factor, which passes. Other groups are whole on their filters, because a slice
-/// could cut a group; c is a part of the channels of each group alike, so the image has it once for each group.
+/// Factors: n (batch), m (filters), c (channels of the input, summed), then the spatial dims of input, weights and
+/// output. Spatial dims are whole: a slice of an image would need a border of its neighbour's. With one channel a group
+/// (depthwise), m and c are one factor, which passes. With other groups, filters are whole, because a slice could cut a
+/// group. Factor c is a part of the channels of each group, so the image has it once for each group.
 FactorRule factors_convolution(const OpView& op) {
   const Dims x = op.dims(0), w = op.dims(1), y = op.result_type(0).dims();
   const bool grouped = w[1] != x[1], depthwise = grouped && w[1] == 1 && w[0] == x[1];
@@ -71,7 +71,7 @@ void convolve(EvalContext& context, const Tensor& x, const Tensor& w, const Tens
   Tensor result(context.result_dtypes[0], context.result_dims[0]);
   const Window window = window_of_attrs(context.op, x.dims, result.dims);
   const Dims x_strides = strides_of(x.dims), w_strides = strides_of(w.dims), kernel = kernel_of(w.dims);
-  // Of the local channels, of which a rank may have none.
+  // Local channels; a rank may have none.
   const int64_t groups = x.dims[1] ? x.dims[1] / w.dims[1] : 1, each = w.dims[0] / groups;
   for (Index at(result.dims); at.more(); at.next()) {
     double sum = bias ? bias->at(at[1]) : 0;
@@ -91,7 +91,7 @@ static void eval_conv(EvalContext& context) {
   convolve(context, context.in(0), context.in(1), context.has(2) ? context.inputs[2] : nullptr);
 }
 
-/// Inserts a spatial dimension of extent 1 in front, with a window of 1.
+/// Inserts a leading spatial dimension of extent 1, with a window of 1.
 static Attrs as_plane(const Op& op) {
   Attrs attrs = op.attrs;
   for (Attr& attr : attrs) {
@@ -105,7 +105,7 @@ static Attrs as_plane(const Op& op) {
   return attrs;
 }
 
-/// Takes the bias out, and gives a convolution of one spatial dim a second one.
+/// Turns the bias into an Add, and gives a convolution with one spatial dim a second one.
 static std::vector<ValueId> decompose_conv(Builder& build, const OpView& op) {
   const Op& conv = op.op();
   const Dims w = op.dims(1);
@@ -149,7 +149,7 @@ static OpDef conv() {
             .decompose = decompose_conv,
             .is_primitive = [](const OpView& op) { return !op.has(2) && op.type(0).ndim() > 3; }};
   def.attrs.push_back({"group", AttrType::Int, 1});
-  def.attrs.push_back({"mixed", AttrType::Int, {}, false, true});  // as of MatMul
+  def.attrs.push_back({"mixed", AttrType::Int, {}, false, true});  // as for MatMul
   return def;
 }
 

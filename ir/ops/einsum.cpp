@@ -4,9 +4,8 @@
 //   Einsum "bhqd,bhkd->bhqk" (q, k):  batch b h, left q, inner d, right k
 //     ->  MatMul(q [b, h, q, d], Transpose(k) [b, h, d, k])  ->  [b, h, q, k]
 //
-// A letter of two operands is `batch` if the output or a later operand has it, else `inner` (summed). A letter
-// of one operand that nobody else has is summed before the product. The order of contraction is the model's: no
-// search for a cheaper one.
+// A letter of two operands is `batch` if the output or a later operand has it, else `inner` (summed). A letter of one
+// operand only is summed before the product. The order of contraction is the model's: no search for a cheaper one.
 #include <algorithm>
 #include <map>
 
@@ -16,10 +15,11 @@ namespace weftc {
 
 namespace {
 
-/// One letter a dimension. Dimensions of "..." get the letters '0', '1', ..., the last of them always being the same.
+/// One letter a dimension. Dimensions of "..." get the letters '0', '1', ..., aligned so that the last letter is always
+/// the same.
 using Labels = std::string;
 
-/// The parsed equation: one list of labels for each operand, and that of the result.
+/// The parsed equation: one list of labels for each operand, and one for the result.
 struct Equation {
   std::vector<Labels> inputs;
   Labels output;
@@ -32,7 +32,7 @@ Labels ellipsis(int count) {
   return labels;
 }
 
-/// Replaces "..." by as many letters as the operand has dimensions left over.
+/// Replaces "..." by one letter for each remaining dimension of the operand.
 std::optional<Labels> expand(const OpView& op, std::string term, int ndim) {
   const size_t dots = term.find("...");
   if (dots != std::string::npos) {
@@ -46,7 +46,7 @@ std::optional<Labels> expand(const OpView& op, std::string term, int ndim) {
   return {};
 }
 
-/// Without "->", the ellipsis and then the letters that occur once, sorted.
+/// The output without "->": the ellipsis and then the letters that occur once, sorted.
 Labels implicit_output(const std::vector<Labels>& inputs) {
   std::map<char, int> count;
   for (const Labels& labels : inputs)
@@ -110,7 +110,7 @@ std::optional<std::map<char, Extent>> extents_of(const OpView& op, const Equatio
   return extents;
 }
 
-/// Dims of one term that have one letter have one extent; else reports.
+/// Checks that dims of one term with the same letter have the same extent; else reports.
 bool has_diagonals(const OpView& op, const Equation& equation) {
   for (int i = 0; i < op.inputs(); ++i) {
     const Labels& labels = equation.inputs[i];
@@ -122,8 +122,7 @@ bool has_diagonals(const OpView& op, const Equation& equation) {
   return true;
 }
 
-/// The extents of the output's letters, by those of the operands; a letter of extent 1 in one operand
-/// broadcasts.
+/// The extents of the output's letters, from the operands; extent 1 in one operand broadcasts.
 bool infer_einsum(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op)) return false;
   const std::optional<Equation> equation = parse(op);
@@ -140,7 +139,7 @@ bool infer_einsum(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Dims of one letter are equal, where they are not broadcast.
+/// Dims with the same letter are equal unless they are broadcast.
 std::vector<LengthRelation> relate_einsum(const OpView& op) {
   const Equation equation = *parse(op);
   std::map<char, Length> first;
@@ -163,7 +162,7 @@ struct LabelledValue {
   bool has(char label) const { return labels.find(label) != Labels::npos; }
 };
 
-/// The first two dims that have one letter: a diagonal is taken along them.
+/// The first two dims with the same letter: a diagonal is taken along them.
 std::optional<std::pair<size_t, size_t>> repeated(const Labels& labels) {
   for (size_t second = 0; second < labels.size(); ++second)
     if (const size_t first = labels.find(labels[second]); first < second) return std::pair(first, second);
@@ -175,7 +174,7 @@ class Contraction {
  public:
   explicit Contraction(Builder& build) : build_(build) {}
 
-  /// Sums away what is not in `keep`.
+  /// Sums over the letters that are not in `keep`.
   LabelledValue reduce(LabelledValue term, const Labels& keep) {
     std::vector<int64_t> axes;
     Labels rest;
@@ -188,10 +187,10 @@ class Contraction {
     return {build_.reduce(OpKind::ReduceSum, term.value, axes, false), rest};
   }
 
-  /// The operand with each letter once: what lies off a diagonal becomes 0, and a sum over one of its dims leaves it.
+  /// The operand with each letter once: elements off a diagonal become 0, then one of its dims is summed.
   LabelledValue operand(ValueId value, Labels labels) {
     while (const auto pair = repeated(labels)) {
-      // Both dims count to the first one's length: that the second has it too is what Where demands.
+      // Both dims use the first one's length; Where requires that the second has the same.
       const Extent extent = build_.type(value).shape[pair->first];
       const auto index = [&](size_t d) {
         Shape shape(static_cast<size_t>(build_.type(value).ndim()), {1, {}});
@@ -207,7 +206,7 @@ class Contraction {
     return {value, labels};
   }
 
-  /// The term with its dims in the order of `order`, which has the same letters.
+  /// Permutes the dims of the term to `order`, which has the same letters.
   LabelledValue transpose(const LabelledValue& term, const Labels& order) {
     if (order == term.labels) return term;
     std::vector<int64_t> perm;
@@ -233,10 +232,10 @@ class Contraction {
   }
 
  private:
-  /// A Reshape, or x itself where it has these dims already.
+  /// A Reshape, or x itself if it already has these dims.
   ValueId reshape(ValueId x, const Dims& dims) { return build_.dims(x) == dims ? x : build_.reshape(x, dims); }
 
-  /// Extent 1 against a longer one broadcasts: the letter belongs to the other term alone.
+  /// Extent 1 against a longer one broadcasts: the letter is dropped from this term.
   LabelledValue drop_ones(const LabelledValue& term, const LabelledValue& other) {
     const Dims dims = build_.dims(term.value), others = build_.dims(other.value);
     Dims rest;
@@ -250,7 +249,7 @@ class Contraction {
     return {reshape(term.value, rest), labels};
   }
 
-  /// The first `batch` dims as they are, the next `rows` joined, the others joined.
+  /// Keeps the first `batch` dims, joins the next `rows`, and joins the others.
   ValueId matrix(const LabelledValue& term, size_t batch, size_t rows) {
     const Dims dims = build_.dims(term.value);
     Dims shape(dims.begin(), dims.begin() + batch);
@@ -259,7 +258,7 @@ class Contraction {
     return reshape(term.value, shape);
   }
 
-  /// The dims of the product: those of `a` up to `first`, then those of `b` from `from` on.
+  /// The dims of the product: the first `first` dims of `a`, then the dims of `b` starting at `from`.
   Dims joined(const LabelledValue& a, size_t first, const LabelledValue& b, size_t from) {
     const Dims left = build_.dims(a.value), right = build_.dims(b.value);
     Dims shape(left.begin(), left.begin() + first);
@@ -267,8 +266,8 @@ class Contraction {
     return shape;
   }
 
-  /// A product without inner letters: the operands are broadcast against each other and multiplied element by
-  /// element, which stays a pointwise op and needs no kernel of its own.
+  /// A product without inner letters: the operands are broadcast and multiplied element by element. It stays a
+  /// pointwise op and needs no kernel of its own.
   ValueId outer(const LabelledValue& a, const LabelledValue& b, size_t batch, size_t left, size_t right) {
     Dims x = build_.dims(a.value), y = build_.dims(b.value);
     x.insert(x.end(), right, 1);

@@ -1,6 +1,6 @@
-// Gather, GatherElements, GatherND: elements addressed by data. Along a sliced dimension of the data each rank
-// looks up what it holds and gives 0 elsewhere, so that the sum over the ranks is the value (L5); indices
-// outside the tensor read 0 too. This is how an embedding with a sliced vocabulary works:
+// Gather, GatherElements, GatherND: elements addressed by data. Along a sliced dimension of the data, each rank looks
+// up the indices that it holds and gives 0 for the others. The sum over the ranks is the value (L5). Indices outside
+// the tensor read 0 too. An embedding with a sliced vocabulary works so:
 //
 //   w f32[8, d] sliced by rows over 2 ranks, index 5:   rank 0: 0 0 0 ..    rank 1: its row 1    sum = row 5 of w
 #include <algorithm>
@@ -35,7 +35,7 @@ bool integer_operand(const OpView& op, int input) {
                  dtype_name(op.type(input).dtype));
 }
 
-/// Calls visit(index, the data's dimension that it is for) for each of the constant indices.
+/// Calls visit(index, data dimension that it addresses) for each constant index.
 template <class Visit>
 static void for_each_index(const OpView& op, Visit&& visit) {
   const std::optional<Tensor> indices = op.known(1);
@@ -75,13 +75,13 @@ static bool infer_gather(const OpView& op, std::vector<TensorType>& results) {
   return are_indices_inside(op);
 }
 
-/// A slice of the dim that is looked up gives a partial sum; strings have no sum.
+/// A slice of the looked-up dim gives a partial sum; strings have no sum.
 static Factor::Role role_of_looked_up(const OpView& op) {
   return op.type(0).dtype == DType::String ? Factor::Role::Whole : Factor::Role::Reduce;
 }
 
-/// Factors: the dims of the data, then those of the indices. The dim that is looked up is a reduce factor: a
-/// slice of it makes the result a partial sum.
+/// Factors: the dims of the data, then those of the indices. The looked-up dim is a reduce factor: a slice of it makes
+/// the result a partial sum.
 static FactorRule factors_gather(const OpView& op) {
   const int ndim = op.type(0).ndim(), indices = op.type(1).ndim();
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), ndim));
@@ -123,13 +123,13 @@ static std::vector<LengthRelation> relate_gather(const OpView& op) {
   return relations_of_indices(op, from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
 }
 
-/// Zeros of the shape of the data, to which g is added at these tuples.
+/// Zeros in the shape of the data, with g added at these tuples.
 static Term added_at(const Term& zeros, const Term& tuples, const Term& g, Builder& build) {
   return {build, build.op(OpKind::ScatterND, {zeros.value(), tuples.value(), g.value()},
                           {{"onto_zeros", int64_t{1}}, {"reduction", std::string("add")}})};
 }
 
-/// The looked-up dim goes in front of the others and back again.
+/// Moves the looked-up dim to the front, adds g, and moves the dim back.
 Term added_along(Builder& build, const Dims& data, int64_t axis, const Term& indices, const Term& g) {
   const int64_t ndim = static_cast<int64_t>(data.size()), looked_up = static_cast<int64_t>(indices.dims().size());
   std::vector<int64_t> to_front = range_of(axis, axis + looked_up), back = range_of(1, axis + 1);
@@ -146,7 +146,7 @@ Term added_along(Builder& build, const Dims& data, int64_t axis, const Term& ind
   return added_at(zeros, indices.reshape(tuples), g.transpose(to_front), build).transpose(back);
 }
 
-/// A known element of the axis is cut out as by a Slice.
+/// The derivative of a Gather. A constant index is handled like a Slice.
 static Derivatives gradient_of_gather(const BackwardStep& s) {
   const Dims data = s.in(0).dims();
   const int64_t axis = s.op.integer("axis");
@@ -177,8 +177,8 @@ const OpDef kGather{.kind = OpKind::Gather,
                     .eval = eval_gather,
                     .takes_strings = true};
 
-/// GatherElements-11: indices have the data's number of dims, and the result their shape; outside the axis an
-/// index stands for itself, so that extents there must not exceed the data's.
+/// GatherElements-11: indices have the data's number of dims, and the result their shape. Outside the axis an index
+/// addresses its own position, so extents there must not exceed the data's.
 static bool infer_gather_elements(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis || !integer_operand(op, 1)) return false;
@@ -214,7 +214,7 @@ static FactorRule factors_gather_elements(const OpView& op) {
   return rule;
 }
 
-/// Outside of the axis an index stands for itself.
+/// Outside the axis an index addresses its own position.
 static std::vector<LengthRelation> relate_gather_elements(const OpView& op) {
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
   std::vector<LengthRelation> relations = relations_of_indices(op, axis);
@@ -237,7 +237,7 @@ static void eval_gather_elements(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// One element along the axis is compared for, so that nothing is scattered.
+/// With one element along the axis, indices are compared with it, so nothing is scattered.
 static Derivatives gradient_of_gather_elements(const BackwardStep& s) {
   const Dims data = s.in(0).dims(), indices = s.in(1).dims();
   const int64_t axis = s.op.integer("axis"), count = data[static_cast<size_t>(axis)];
@@ -273,7 +273,7 @@ static std::pair<int, int> tuple_dims(const Op& op, const Dims& indices) {
   return {static_cast<int>(int_of(op, "batch_dims")), static_cast<int>(indices.back())};
 }
 
-/// GatherND-12: the indices' dims without the tuple, then the data's dims that the tuple leaves.
+/// GatherND-12: the indices' dims without the tuple, then the data's dims that the tuple does not address.
 static bool infer_gather_nd(const OpView& op, std::vector<TensorType>& results) {
   if (!integer_operand(op, 1) || !has_ndim(op, 1, 1) || !has_ndim(op, 0, 1)) return false;
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
@@ -288,8 +288,8 @@ static bool infer_gather_nd(const OpView& op, std::vector<TensorType>& results) 
   return are_indices_inside(op);
 }
 
-/// Factors: the dims of the indices (batch dims are shared with the data, the tuple is whole), then the data's
-/// other dims: those that the tuple addresses are whole, those behind it pass.
+/// Factors: the dims of the indices (batch dims are shared with the data, the tuple is whole), then the data's other
+/// dims. Dims that the tuple addresses are whole; later ones pass.
 static FactorRule factors_gather_nd(const OpView& op) {
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
   const auto [batch, tuple] = tuple_dims(op.op(), bounds(indices));
@@ -311,7 +311,7 @@ static FactorRule factors_gather_nd(const OpView& op) {
   return rule;
 }
 
-/// The batch dims are those of both.
+/// Batch dims are equal in both operands.
 static std::vector<LengthRelation> relate_gather_nd(const OpView& op) {
   std::vector<LengthRelation> relations = relations_of_tuples(op);
   for (size_t d = 0; d < static_cast<size_t>(int_of(op.op(), "batch_dims")); ++d)
@@ -341,7 +341,7 @@ static void eval_gather_nd(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// A tuple that begins with the place in the batch dims addresses all of the data.
+/// A tuple that is prefixed with its position in the batch dims addresses all of the data.
 static Derivatives gradient_of_gather_nd(const BackwardStep& s) {
   const Dims dims = s.in(1).dims();
   const int ndim = static_cast<int>(dims.size());

@@ -1,10 +1,9 @@
-// Gemm (ONNX Gemm-13) and FusedMatMul (com.microsoft): scaled matrix products of transposed operands. Both
-// become plain products, so that layouts and kernels know one form; transpositions of weights cost nothing (the
-// packer resolves them).
+// Gemm (ONNX Gemm-13) and FusedMatMul (com.microsoft): scaled matrix products of transposed operands. Both become plain
+// products, so that layouts and kernels handle one form. Transposing a weight costs nothing: the packer resolves it.
 //
 //   Gemm(A, B, C, transB)  ->  Add(Mul(MatMul(A, Transpose(B)), alpha), Mul(C, beta))     factors of 1 are left out
 //
-// A product of integers is one of integers. By factors that are none it is scaled in f64.
+// A product of integers is an integer product. A factor that is not an integer scales it in f64.
 #include <cmath>
 
 #include "ir/ops/formula.h"
@@ -16,7 +15,7 @@ namespace {
 
 bool transposes(const Op& op, const char* attr) { return int_of(op, attr) != 0; }
 
-/// Both operands of the product have k, and C has what is not broadcast of the result.
+/// Both operands of the product have k. C has those dims of the result that are not broadcast.
 std::vector<LengthRelation> relate_gemm(const OpView& op) {
   const bool a_turned = transposes(op.op(), "transA"), b_turned = transposes(op.op(), "transB");
   std::vector<LengthRelation> relations{
@@ -29,8 +28,7 @@ std::vector<LengthRelation> relate_gemm(const OpView& op) {
   return relations;
 }
 
-/// A and B are matrices (after transposition [m, k] and [k, n]); C is broadcast to [m, n] and must not make it
-/// larger.
+/// A and B are matrices (after transposition [m, k] and [k, n]). C is broadcast to [m, n] and must not enlarge it.
 bool infer_gemm(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op) || !has_ndim(op, 0, 2, 2) || !has_ndim(op, 1, 2, 2)) return false;
   const bool a_turned = transposes(op.op(), "transA"), b_turned = transposes(op.op(), "transB");
@@ -66,8 +64,8 @@ ValueId scaled_sum(Term product, double alpha, std::optional<Term> c, double bet
   return (is_plain ? sum : sum.saturate(dtype)).value();
 }
 
-/// The bias is an Add of its own, as L4 asks: a product with a sliced k is a partial sum, to which a bias must
-/// be added once.
+/// The bias is an Add of its own, as L4 requires: a product with a sliced k is a partial sum, to which a bias must be
+/// added once.
 std::vector<ValueId> decompose_gemm(Builder& build, const OpView& op) {
   const Op& gemm = op.op();
   ValueId a = gemm.inputs[0], b = gemm.inputs[1];
@@ -78,14 +76,14 @@ std::vector<ValueId> decompose_gemm(Builder& build, const OpView& op) {
   return {scaled_sum({build, build.op(OpKind::MatMul, {a, b})}, alpha, c, beta)};
 }
 
-/// The shape of a transposed matrix, behind leading dims.
+/// The shape with its last two dims swapped.
 Shape swapped(const Shape& shape) {
   Shape result = shape;
   std::swap(result[result.size() - 1], result[result.size() - 2]);
   return result;
 }
 
-/// MatMul's rule on operands whose last two dims are swapped first.
+/// MatMul's rule on operands with their last two dims swapped.
 bool infer_fused_matmul(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op) || !has_ndim(op, 0, 2) || !has_ndim(op, 1, 2)) return false;
   if (transposes(op.op(), "transBatchA") || transposes(op.op(), "transBatchB"))

@@ -1,9 +1,9 @@
-// GridSample (ONNX GridSample-22) and AffineGrid-20: images read at the places that a grid gives in [-1, 1].
+// GridSample (ONNX GridSample-22) and AffineGrid-20: images read at positions that a grid gives in [-1, 1].
 //
 //   grid[n, oy, ox] = (x, y)    ->    position of y in [0, H - 1], of x in [0, W - 1]    ->    taps (sampling.h)
 //
-// align_corners decides whether -1 and 1 mean the middle or the outer edge of the first and last element, and the
-// padding mode what is read outside: zeros, the border, or the image mirrored at its borders.
+// align_corners decides whether -1 and 1 mean the middle or the outer edge of the first and last element. The padding
+// mode decides the value outside: zeros, the border, or the image mirrored at its borders.
 #include "ir/ops/operand_shapes.h"
 #include "ir/ops/relations.h"
 #include "ir/ops/sampling.h"
@@ -12,14 +12,14 @@ namespace weftc {
 
 namespace {
 
-/// What GridSample does along one spatial dimension.
+/// GridSample along one spatial dimension.
 struct GridAxis {
   Builder& build;
   Extent extent;
   bool align_corners;
   std::string mode, padding;
 
-  // Where the image ends: at the middle or the outer edge of its elements.
+  // The ends of the image: the middle or the outer edge of its first and last element.
   double first() const { return align_corners ? 0 : -0.5; }
   Term last(Term like) const { return extent_plus(build, like, extent, align_corners ? -1 : -0.5); }
 
@@ -30,14 +30,14 @@ struct GridAxis {
   std::vector<SampleTap> taps(Term grid) const;
 };
 
-/// From [-1, 1] to the extent.
+/// Maps [-1, 1] to the extent.
 Term GridAxis::denormalized(Term grid) const {
   const Term length = extent_plus(build, grid, extent, align_corners ? -1 : 0);
   return align_corners ? (grid + 1) / 2 * length : ((grid + 1) * length - 1) / 2;
 }
 
-/// Mirrored at the ends until it lies between them: an even number of lengths beyond an end counts from that end, an
-/// odd one from the other. All of an image whose ends are one place is that place.
+/// Mirrors a position at the ends until it lies between them. An even number of lengths beyond an end counts from that
+/// end, an odd number from the other. If both ends coincide, every position maps to that one.
 Term GridAxis::reflected(Term position) const {
   const Term length = extent_plus(build, position, extent, align_corners ? -1 : 0), end = last(position);
   const Term before = first() - position, behind = position - end;
@@ -49,8 +49,8 @@ Term GridAxis::reflected(Term position) const {
   return may_be_one_place ? (length == 0).choose(position * 0, mirrored) : mirrored;
 }
 
-/// The position that stands for one beyond the ends. With the border, a cubic window that reaches over an end has
-/// weights of its own, as in ONNX Runtime: it moves with the position until all of it reads the border.
+/// Replaces a position beyond the ends. With border padding, a cubic window that crosses an end still moves with the
+/// position, and its weights with it, until all of it reads the border, as in ONNX Runtime.
 Term GridAxis::padded(Term position) const {
   const auto between = [&](double least, double more) {
     return position.apply(OpKind::Max, least).apply(OpKind::Min, extent_plus(build, position, extent, more));
@@ -61,13 +61,13 @@ Term GridAxis::padded(Term position) const {
   return is_beyond.choose(reflected(position), position);
 }
 
-/// The element at a whole number. A window reaches over the ends even where its middle lies between them.
+/// The element at an integer position. A window may cross the ends even if its middle lies between them.
 SampleTap GridAxis::tap(Term position, std::optional<Term> weight) const {
   if (padding == "zeros") return {border_index(build, position, extent), weight, is_index(build, position, extent)};
   return {border_index(build, padding == "reflection" ? padded(position) : position, extent), weight, {}};
 }
 
-/// Keys' cubic with coefficient -0.75 for a distance below 1 and one from 1 to 2.
+/// Keys' cubic with coefficient -0.75, for a distance below 1 and for one from 1 to 2.
 Term near_weight(Term t) { return ((t * 1.25 - 2.25) * t) * t + 1; }
 Term far_weight(Term t) { return ((t * -0.75 + 3.75) * t - 6) * t + 3; }
 
@@ -89,7 +89,7 @@ bool import_grid_sample(Graph& graph, OpId id, int, const OpView& view) {
   return true;
 }
 
-/// What the operands are to have in common: the batch, and a coordinate for each spatial dimension.
+/// The dims that operands must share: the batch, and a coordinate for each spatial dimension.
 OperandShapes shape_of_grid(const OpView& op) {
   const Shape& x = op.type(0).shape;
   Shape grid = op.type(1).shape;
@@ -113,7 +113,7 @@ bool infer_grid_sample(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// There is an element to sample.
+/// There must be an element to sample.
 std::vector<LengthRelation> relate_grid_sample(const OpView& op) {
   std::vector<LengthRelation> relations = relations_of(op, shape_of_grid(op));
   const Shape& x = op.type(0).shape;
@@ -122,16 +122,16 @@ std::vector<LengthRelation> relate_grid_sample(const OpView& op) {
   return relations;
 }
 
-/// The type that elements are interpolated in: of integers a float that holds them.
+/// The type of interpolation; for integers, a float that holds them.
 DType interpolated_dtype(DType dtype) { return is_integer(dtype) && dtype_bytes(dtype) > 2 ? DType::F64 : wide(dtype); }
 
-/// Interpolated integers lose their fraction. A cubic leaves the range of its elements: they saturate.
+/// Interpolated integers are truncated. A cubic may leave the range of its elements: they saturate.
 Term as_elements(Term y, DType dtype) {
   if (!is_integer(dtype)) return y.cast(dtype);
   return (y < 0).choose(y.apply(OpKind::Ceil), y.floor()).saturate(dtype);
 }
 
-/// Coordinates count dimensions from the last one: the first is that of x.
+/// Coordinates are in reverse order of dimensions: the first one is x, along the last dimension.
 std::vector<ValueId> decompose_grid_sample(Builder& build, const OpView& op) {
   const Shape shape = op.type(0).shape;
   const DType dtype = op.type(0).dtype;
@@ -167,7 +167,7 @@ bool infer_affine_grid(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// theta times (x, y, 1) of each element: with a column of theta for each coordinate, x's first.
+/// theta times (x, y, 1) of each element, with a column of theta for each coordinate, x's first.
 std::vector<ValueId> decompose_affine_grid(Builder& build, const OpView& op) {
   const Dims size = ints_of(op.op(), "size");
   const DType dtype = op.type(0).dtype;

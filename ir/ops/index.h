@@ -1,5 +1,5 @@
-// What the records of gathers and scatters share: indices are global, but a rank holds a slice of what they
-// address.
+// Common code of the records of gathers and scatters: indices are global, but a rank holds a slice of the data that
+// they address.
 #pragma once
 #include <unordered_map>
 
@@ -7,9 +7,9 @@
 
 namespace weftc {
 
-/// Finds where a rank holds global indices of one dimension of an operand. With f32[8] sliced over two ranks,
-/// rank 1 holds indices 4 to 7 at positions 0 to 3: local(5) is 1 there and -1 on rank 0, and so is every index
-/// outside the tensor.
+/// Finds where a rank holds global indices of one dimension of an operand. With f32[8] sliced over two ranks, rank 1
+/// holds indices 4 to 7 at positions 0 to 3. There local(5) is 1; on rank 0 it is -1, as for every index outside the
+/// tensor.
 class HeldIndices {
  public:
   HeldIndices(const EvalContext& context, int input, int dim);
@@ -25,17 +25,16 @@ class HeldIndices {
 /// Operand `input` has an integer type, else reports.
 bool integer_operand(const OpView& op, int input);
 
-/// False after reporting one of the indices that operand 1 is known to hold, which lies outside of its dimension.
+/// Checks the known indices of operand 1. False after reporting one outside of its dimension.
 bool are_indices_inside(const OpView& op);
-/// What constant tuples of indices demand of the lengths of their dimensions.
+/// Conditions on lengths of dimensions from constant tuples of indices.
 std::vector<LengthRelation> relations_of_tuples(const OpView& op);
 
-/// Zeros of the shape `data`, to which g is added where a Gather along `axis` by these indices reads: the sum of all
-/// that was made of each element. g: [data in front of the axis, indices, data behind it].
+/// Zeros of the shape `data`, to which g is added where a Gather along `axis` by these indices reads. Each element gets
+/// the sum of all its contributions. g: [data before the axis, indices, data after it].
 Term added_along(Builder& build, const Dims& data, int64_t axis, const Term& indices, const Term& g);
 
-/// What operand 1 demands of the length of the dimension `axis` of operand 0, where its elements are counted up or
-/// known.
+/// Conditions on the length of dimension `axis` of operand 0, if the elements of operand 1 are a range or known.
 std::vector<LengthRelation> relations_of_indices(const OpView& op, int64_t axis);
 
 }  // namespace weftc

@@ -1,9 +1,9 @@
-// What indices that a model counts up demand of the dimension that they are looked up in. Positions of tokens are such:
+// Conditions that indices from a range put on the dimension that they address. Positions of tokens are such indices:
 //
 //   Gather(table f32[6, 4], Range(past, past + seq))       past + seq <= 6
 //
-// Only where the greatest index is certain to be among the elements is anything demanded: of other indices the program
-// looks at each one.
+// A condition is added only if the greatest index is certain to be among the elements. For other indices the program
+// checks each one.
 #include <algorithm>
 #include <cmath>
 
@@ -14,12 +14,12 @@ namespace weftc {
 
 namespace {
 
-/// The smallest and the greatest element of a tensor. Both are there, unless it has no elements.
+/// The smallest and the greatest element of a tensor. Both occur, unless the tensor has no elements.
 struct IndexRange {
   Length least, greatest;
 };
 
-/// Of a Constant, or of an Iota: start, start + step, ... as often as the dimension says.
+/// The range of a Constant, or of an Iota: start, start + step, ... for each index of the dimension.
 std::optional<IndexRange> range_of_source(const OpView& op) {
   if (op.op().kind == OpKind::Constant) {
     const Tensor tensor = op.module().constants.tensor(op.op().constant("value"));
@@ -36,12 +36,12 @@ std::optional<IndexRange> range_of_source(const OpView& op) {
   return step < 0 ? IndexRange{last, first} : IndexRange{first, last};
 }
 
-/// True if results have the elements of the first operand and no others.
+/// True if results have exactly the elements of the first operand.
 bool keeps_elements(OpKind kind) {
   return kind == OpKind::Cast || kind == OpKind::Expand || kind == OpKind::Reshape || kind == OpKind::Transpose;
 }
 
-/// Whether the type holds every integer of so few digits.
+/// Whether the type holds every integer of the range.
 bool holds(DType dtype, const IndexRange& range) {
   constexpr int64_t kMost = 1 << 24;
   const bool is_wide = dtype == DType::I32 || dtype == DType::I64 || dtype == DType::F32 || dtype == DType::F64;
@@ -54,7 +54,7 @@ std::optional<Length> single(const OpView& op, int input) {
   return elements && elements->size() == 1 ? std::optional((*elements)[0]) : std::nullopt;
 }
 
-/// The range of operand 1: that of what its elements are copied from, and what is added to them on the way.
+/// The range of operand 1: follows its elements through copies, with the numbers added on the way.
 std::optional<IndexRange> range_of_indices(const OpView& op) {
   std::vector<DType> passed;
   Length added;
@@ -86,7 +86,7 @@ std::optional<IndexRange> range_of_indices(const OpView& op) {
   return {};
 }
 
-/// What is left of a polynomial where a named length is 0; nothing of what is none.
+/// A polynomial with one named length set to 0; nothing if the length is not a polynomial.
 std::optional<Length> where_zero(const Length& length, const LengthSymbol& name) {
   Length left;
   for (const Length::Term& term : length.terms()) {
@@ -100,7 +100,7 @@ std::optional<Length> where_zero(const Length& length, const LengthSymbol& name)
   return left;
 }
 
-/// The length, or 0 where the indices have no elements, of which nothing is demanded: min(past + seq, batch * 64).
+/// The length, or 0 if the indices have no elements: then there is no condition. Example: min(past + seq, batch * 64).
 Length where_there_are_any(const Length& length, const Length& most, const Shape& indices) {
   Length count = 1;
   for (const Extent& extent : indices) {

@@ -1,20 +1,21 @@
-// LinearAttention (ONNX 27): a state [keys, values] of each head that every token decays and adds to, read by queries:
+// LinearAttention (ONNX 27). Each head has a state [keys, values]; every token decays it and adds to it, and queries
+// read it:
 //
 //   S_t = exp(g_t) S_(t-1) + k_t u_t,    u_t = v_t, or with a delta rule  b_t (v_t - (exp(g_t) S_(t-1)) k_t)
 //   y_t = scale q_t S_t
 //
-// Tokens are taken in chunks of at most 64, each of which is a few products. With G the sums of g from the chunk's
-// first token on, E(t, s) = exp(G_t - G_s) for s <= t, and S the state in front of the chunk:
+// Tokens are processed in chunks of at most 64, and each chunk is a few products. G are the sums of g from the chunk's
+// first token on, E(t, s) = exp(G_t - G_s) for s <= t, and S is the state before the chunk:
 //
 //   A = (q k^T E),  K = (k k^T E below the diagonal)
 //   (I + b K) U = b (V - (k exp(G)) S)      a triangular system; without a delta rule U = V
 //   Y = scale ((q exp(G)) S + A U),  S' = exp(G_last) S + (k exp(G_last - G))^T U
 //
-// Only S passes from chunk to chunk. No exponent is above 0 where no g is. A g below -128 is taken as -128, by which a
-// state becomes 0 as well: the sums of g stay finite where a token resets the state with -infinity.
+// Only S passes from chunk to chunk. No exponent is above 0 if no g is. A g below -128 is replaced by -128, which also
+// turns a state into 0. The sums of g then stay finite if a token resets the state with -infinity.
 //
-// Where a request says how many tokens there are, a Loop goes through full chunks of 16 of them, and another one
-// through the rest token by token: the one token of a decoding step costs what it should.
+// If the number of tokens is a run-time length, a Loop processes full chunks of 16 tokens, and another one the rest
+// token by token. A decoding step thus computes a single token.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -37,8 +38,8 @@ struct Sizes {
   int64_t heads, group, keys, values;  // group: query heads of a head
 };
 
-/// What is computed as one piece: `count` chunks of `size` tokens, a power of two, which the solution of a chunk's
-/// system halves.
+/// Tokens computed together: `count` chunks of `size` tokens. The size is a power of two, because solving a chunk's
+/// system halves it.
 struct Chunks {
   int64_t size, count;
 };
@@ -58,7 +59,7 @@ std::optional<Sizes> sizes_of(const OpView& op) {
   return Sizes{q[0], q[1], heads, query_heads / heads, q[2].bound / query_heads, v[2].bound / heads};
 }
 
-/// True if operand `input` is there iff the rule reads it, [batch, tokens, n] with n one of two.
+/// True if operand `input` is present iff the rule reads it, as [batch, tokens, n] with n one of two.
 bool check_gate(const OpView& op, int input, bool is_read, const char* what, int64_t n, int64_t or_n) {
   if (op.has(input) != is_read)
     return op.fail("linear-attention-gate", "the update rule '{}' {} the operand '{}'",
@@ -71,7 +72,7 @@ bool check_gate(const OpView& op, int input, bool is_read, const char* what, int
                  shape_text(op.type(input).shape), n, or_n);
 }
 
-/// The shapes of the operands, by the sizes that the first of them say.
+/// The shapes that operands must have, by the sizes of the first of them.
 OperandShapes shapes_of(const OpView& op, const Sizes& s) {
   OperandShapes shapes = {{kKey, {s.batch, s.tokens, {s.heads * s.keys}}},
                           {kValue, {s.batch, s.tokens, {s.heads * s.values}}},
@@ -120,9 +121,9 @@ Term zeros_of(Builder& build, const Shape& shape) {
   return {build, build.with_lengths(zeros(build, DType::F32, bounds(shape)), shape)};
 }
 
-/// X for (I + lower) X = I, lower [..., n, n] zero on and above the diagonal, n a power of two: the inverses of blocks
-/// on the diagonal, joined two by two. An inverse of [[a, 0], [l, c]] is [[a', 0], [-c' l a', c']]. `lead`: all
-/// dimensions but the last two.
+/// X for (I + lower) X = I, lower [..., n, n] zero on and above the diagonal, n a power of two. Inverses of diagonal
+/// blocks are joined in pairs: the inverse of [[a, 0], [l, c]] is [[a', 0], [-c' l a', c']]. `lead`: all dimensions but
+/// the last two.
 Term inverse_of_unit(Builder& build, Term lower, const Extent& lead) {
   const Shape shape = lower.shape();
   const int64_t n = shape.back().bound;
@@ -144,27 +145,27 @@ Term inverse_of_unit(Builder& build, Term lower, const Extent& lead) {
   return inverse.reshape_to(shape);
 }
 
-/// The formula on some chunks, whose operands lie in the graph of `build`.
+/// The formula on some chunks, whose operands are in the graph of `build`.
 class ChunkedAttention {
  public:
-  /// `operand`: one of the op's, [batch, tokens of all chunks, numbers of a token], in f32.
+  /// `operand`: gives an operand of the op, [batch, tokens of all chunks, numbers of a token], in f32.
   ChunkedAttention(Builder& build, const OpView& op, Chunks chunks, std::function<Term(int)> operand)
       : build_(build), op_(op), s_(*sizes_of(op)), chunks_(chunks), operand_(std::move(operand)) {}
 
   struct Results {
     Term y;                     // [batch, tokens, heads * group * values]
-    std::optional<Term> state;  // [batch, heads, 1, keys, values]; none: there was no chunk
+    std::optional<Term> state;  // [batch, heads, 1, keys, values]; nothing if there was no chunk
   };
   Results run(std::optional<Term> state);
 
  private:
   /// An operand as [batch, heads, group, chunks, chunk, size].
   Term chunks_of(int input, int64_t heads, int64_t group) const;
-  /// E(t, s) times the products of rows of `a` and of `k`, where s < t, or s <= t: [..., chunk, chunk].
+  /// E(t, s) times the products of rows of `a` and of `k`, for s < t, or s <= t: [..., chunk, chunk].
   Term decayed_products(Term a, bool with_diagonal) const;
-  /// The triangular system's solution by its right side.
+  /// Solves the triangular system for its right side.
   Term solution(Term beta) const;
-  /// One chunk of all of them, without that dimension.
+  /// One chunk, without the chunk dimension.
   Term chunk(Term of, int64_t c) const;
 
   Builder& build_;
@@ -172,7 +173,7 @@ class ChunkedAttention {
   const Sizes s_;
   const Chunks chunks_;
   const std::function<Term(int)> operand_;
-  std::optional<Term> k_, sums_;  // sums: of the decays up to each token of the chunk
+  std::optional<Term> k_, sums_;  // sums_: of the decays up to each token of the chunk
 };
 
 Term ChunkedAttention::chunks_of(int input, int64_t heads, int64_t group) const {
@@ -256,7 +257,7 @@ ChunkedAttention::Results ChunkedAttention::run(std::optional<Term> state) {
   return {y.reshape_to({s_.batch, {chunks_.count * chunks_.size}, {s_.heads * s_.group * s_.values}}), state};
 }
 
-/// The operands of the op as ChunkedAttention wants them, and its results as ONNX does.
+/// Converts operands of the op to ChunkedAttention's form, and its results to ONNX's.
 class LinearAttention {
  public:
   LinearAttention(Builder& build, const OpView& op) : build_(build), op_(op), s_(*sizes_of(op)) {}
@@ -277,7 +278,7 @@ class LinearAttention {
   }
   ChunkedAttention::Results run_at_once() const;
   ChunkedAttention::Results run_by_loops() const;
-  /// The chunks of `size` tokens from token `first` on, `trips` of them, after what made `before`: y [tokens, batch,
+  /// Runs `trips` chunks of `size` tokens, from token `first` on, after the results `before`. Returns y [tokens, batch,
   /// numbers of a token] and the state.
   ChunkedAttention::Results loop(const char* name, int64_t size, const Length& first, const Length& trips,
                                  const ChunkedAttention::Results& before) const;

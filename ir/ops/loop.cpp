@@ -1,10 +1,10 @@
-// Loop and Scan of ONNX. What a Loop collects, an element a trip, becomes a carried value of which each trip replaces
-// an element, so that all that comes behind knows only carried values. A Scan becomes a Loop as soon as types are known
+// Loop and Scan of ONNX. Scan outputs of a Loop become carried values: each trip replaces one element. Later passes
+// then see carried values only. A Scan becomes a Loop once types are known (passes/prepare/scan_to_loop.cpp).
 // (passes/prepare/scan_to_loop.cpp).
 //
 //   y, ys = Loop(5, , y0) { y -> y1, e }    ->    y, ys = Loop(5, , y0, zeros[5]) { i, y, ys -> y1, ys with e at i }
 //
-// Of a loop that data may end before its trip count, the trips are counted, and so many elements are the result.
+// If data may end a loop before its trip count, the trips are counted, and the result has that many elements.
 #include <algorithm>
 #include <set>
 
@@ -17,7 +17,7 @@ namespace weftc {
 
 static size_t carried_count(const Op& op) { return static_cast<size_t>(int_of(op, "carried")); }
 
-/// Before the first trip and behind each.
+/// Checks the condition before the first trip and after each trip.
 static bool has_conditions(const OpView& op) {
   const auto is_condition = [](const TensorType& type) { return type.dtype == DType::Bool && type.count() == 1; };
   if ((!op.has(1) || is_condition(op.type(1))) && is_condition(output_type(op.op().regions[0], 0))) return true;
@@ -34,7 +34,7 @@ std::optional<Length> trip_count(const OpView& op) {
   return length ? std::optional(maximum(*length, 0)) : std::nullopt;
 }
 
-/// True if a value follows from constants, and from `given`, if there is one.
+/// True if a value follows from constants, and from `given` if that is set.
 static bool is_certain(const Graph& graph, ValueId value, ValueId given = {}) {
   std::vector<ValueId> left{value};
   std::set<uint32_t> seen;
@@ -49,8 +49,8 @@ static bool is_certain(const Graph& graph, ValueId value, ValueId given = {}) {
   return true;
 }
 
-/// True if only a run knows how many of its trips a loop makes. The conditions of any other one are constants, which
-/// may have to be computed still.
+/// True if only a run knows the number of trips. For any other loop the conditions are constants, which may still have
+/// to be computed.
 static bool may_end_early(const OpView& op) {
   if (makes_all_trips(op)) return false;
   const Graph& body = op.op().regions[0];
@@ -58,17 +58,17 @@ static bool may_end_early(const OpView& op) {
   return !begins || !op.known(0) || !is_certain(body, body.outputs()[0].value, body.inputs()[1]);
 }
 
-/// The trips after which a loop is cut, because the user bounds them: one more than are allowed, by which a run that
-/// makes too many is told. Nothing where the loop makes fewer anyway.
+/// The number of trips at which a loop is cut because the user bounds it. It is one more than allowed, so that a run
+/// with too many trips is detected. Nothing if the loop makes fewer anyway.
 static std::optional<int64_t> cut_trips(const OpView& op) {
   const int64_t allowed = op.op().integer_or("count_bound", -1);
   const std::optional<Length> trips = trip_count(op);
   return allowed < 0 || (trips && trips->high() <= allowed) ? std::nullopt : std::optional(allowed + 1);
 }
 
-/// The trips of a loop that collects elements; nothing after reporting.
+/// The number of trips of a loop with scan outputs; nothing after reporting.
 static std::optional<Extent> collected_extent(const OpView& op) {
-  constexpr int64_t kMostTrips = int64_t{1} << 40;  // a larger number says that a condition ends the loop
+  constexpr int64_t kMostTrips = int64_t{1} << 40;  // a larger number means that a condition ends the loop
   if (const std::optional<int64_t> most = cut_trips(op))
     return may_have_counts(op) ? std::optional(Extent{*most}) : std::nullopt;
   const std::optional<Length> trips = trip_count(op);
@@ -83,8 +83,8 @@ static std::optional<Extent> collected_extent(const OpView& op) {
   return may_have_counts(op) ? std::optional(Extent{extent.bound}) : std::nullopt;
 }
 
-/// Body outputs: condition, carried values, one element of each scan output. A carried value keeps its type
-/// from iteration to iteration, and scan outputs get a leading dim of the trip count.
+/// Body outputs: condition, carried values, one element of each scan output. A carried value keeps its type in all
+/// iterations. Scan outputs get a leading dim of the trip count.
 static bool infer_loop(const OpView& op, std::vector<TensorType>& results) {
   const Graph& body = op.op().regions[0];
   const size_t carried = carried_count(op.op());
@@ -131,7 +131,7 @@ static ValueId fewer_trips(Builder& build, const OpView& op, int64_t most) {
   return op.has(0) ? build.op(OpKind::Min, {op.op().inputs[0], limit}) : limit;
 }
 
-/// What is collected behind the carried values, of as many trips as were made: the last value counts them.
+/// Shortens the scan outputs, which follow the carried values, to the number of trips. The last value counts the trips.
 static std::vector<ValueId> first_trips(Builder& build, std::vector<ValueId> values, size_t carried) {
   const Extent made = build.counted_extent(values.back(), build.dims(values[carried])[0]);
   values.pop_back();
@@ -174,7 +174,7 @@ static std::vector<ValueId> decompose_loop(Builder& build, const OpView& op) {
   return is_counted ? first_trips(build, values, carried) : values;
 }
 
-/// True if nothing but shape arithmetic, or data, tells how many elements a loop collects.
+/// True if only shape arithmetic or data determines the length of a loop's scan outputs.
 static bool has_trips_of_its_own(const OpView& op) {
   const OpView without_shapes(op.module(), op.graph(), op.op());
   return !collects_nothing(op) && (!trip_count(without_shapes) || may_end_early(op) || cut_trips(op));
@@ -195,7 +195,7 @@ const OpDef kLoop{.kind = OpKind::Loop,
                   .is_typed_by_parts = has_trips_of_its_own,
                   .takes_strings = true};
 
-/// Scan-8 has a batch, whose elements are scanned one after another, one list of directions, and perhaps lengths.
+/// Scan-8 has a batch whose elements are scanned one after another, one list of directions, and optional lengths.
 static bool import_old_scan(Graph& graph, OpId op, const OpView& view) {
   if (view.has(0))
     return view.fail("scan-lengths-unsupported", "lengths of sequences (operand 0 of opset 8) are not supported");
@@ -210,7 +210,7 @@ static bool import_old_scan(Graph& graph, OpId op, const OpView& view) {
   return true;
 }
 
-/// How many states there are follows from the count of operands, without those that are captured.
+/// The number of states follows from the number of operands without captures.
 static bool import_scan(Graph& graph, OpId op, int opset, const OpView& view) {
   Op& scan = graph.edit(op);
   const int64_t operands = scan.integer("operands") - (opset < 9 ? 1 : 0);

@@ -1,6 +1,6 @@
-// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss (ONNX 13): scores [N, C, further dims] against class
-// numbers of shape [N, further dims]. The score of each target is picked by GatherElements, hence classes may
-// be sliced: the pick is then a masked look-up and a sum over ranks.
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss (ONNX 13): scores [N, C, further dims] against class numbers of
+// shape [N, further dims]. GatherElements picks the score of each target, so classes may be sliced: the pick is then a
+// masked look-up and a sum over ranks.
 //
 //   SoftmaxCrossEntropyLoss(x, t)  ->  l = LogSoftmax(x);  -mean(GatherElements(l, t))
 #include "ir/ops/gradient.h"
@@ -28,8 +28,8 @@ bool infer_loss(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The loss of log-probabilities. An ignored target gets class 0, which exists, and the weight 0. The mean
-/// divides by the sum of the weights, as ONNX has it.
+/// The loss of log-probabilities. An ignored target gets class 0, which exists, and weight 0. The mean divides by the
+/// sum of the weights, as in ONNX.
 ValueId loss_of(Builder& build, const OpView& op, ValueId log_probabilities) {
   const Op& loss = op.op();
   const Dims dims = op.dims(1);
@@ -42,7 +42,7 @@ ValueId loss_of(Builder& build, const OpView& op, ValueId log_probabilities) {
     valid = build.op(OpKind::Not, {ignored});
     target = build.op(OpKind::Where, {valid, target, build.scalar(target, 0)});
   }
-  // Classes are not counted from the end: a number below 0 is refused.
+  // Classes do not count from the end: a number below 0 is refused.
   const ValueId picked = build.op(OpKind::GatherElements, {log_probabilities, build.reshape(target, column)},
                                   {{"axis", int64_t{1}}, {"from_front", int64_t{1}}});
   ValueId each = build.op(OpKind::Neg, {build.reshape(picked, dims)}), weights;
@@ -51,7 +51,7 @@ ValueId loss_of(Builder& build, const OpView& op, ValueId log_probabilities) {
   if (valid)
     weights = build.op(OpKind::Where, {valid, weights ? weights : build.scalar(each, 1), build.scalar(each, 0)});
   if (weights) each = multiply(build, each, weights);
-  // The score that stands in for that of an ignored target may be infinite.
+  // The score picked for an ignored target may be infinite.
   if (valid) each = build.op(OpKind::Where, {valid, each, build.scalar(each, 0)});
   const std::string& reduction = text_of(loss, "reduction");
   const std::vector<int64_t> all = range_of(0, static_cast<int64_t>(dims.size()));
@@ -72,8 +72,8 @@ std::vector<ValueId> decompose_cross_entropy(Builder& build, const OpView& op) {
   return {loss_of(build, op, log_probabilities), log_probabilities};
 }
 
-/// What a target's negative log-probability is multiplied with to be a part of the loss, times its derivative g.
-/// `valid`: which targets count.
+/// The factor of a target's negative log-probability in the loss, times the loss's derivative g. `valid`: the targets
+/// that count.
 Term share_of_loss(const BackwardStep& s, const Term& target, const std::optional<Term>& valid) {
   const std::string& reduction = text_of(s.op, "reduction");
   std::optional<Term> weights;
@@ -85,7 +85,8 @@ Term share_of_loss(const BackwardStep& s, const Term& target, const std::optiona
   return *weights * (s.g / weights->reduce(OpKind::ReduceSum, range_of(0, static_cast<int64_t>(dims.size())), false));
 }
 
-/// Softmax less 1 at the target, for each target that is not ignored; of the log-probabilities, which are result 1.
+/// Softmax, less 1 at the target, for each target that is not ignored. The Softmax is computed from the
+/// log-probabilities, which are result 1.
 Derivatives gradient_of_cross_entropy(const BackwardStep& s) {
   const Dims scores = s.in(0).dims(), dims = s.in(1).dims();
   const int ndim = static_cast<int>(scores.size());
@@ -104,7 +105,7 @@ Derivatives gradient_of_cross_entropy(const BackwardStep& s) {
   return {valid ? valid->reshape(column).choose(derivative, s.zero()) : derivative};
 }
 
-/// The two records differ by what stands in front of the pick, and by the second result.
+/// The two records differ in the ops before the pick, and in the second result.
 OpDef loss(OpKind kind, const char* name, int outputs, DecomposeFn decompose) {
   OpDef def;
   def.kind = kind;

@@ -1,5 +1,5 @@
-// MultiHeadAttention, Attention and GroupQueryAttention of com.microsoft, as Attention-23 with what it lacks around it:
-// projections, biases, padding masks, rotated positions, caches of which only a part is filled.
+// MultiHeadAttention, Attention and GroupQueryAttention of com.microsoft, as Attention-23 with the missing parts around
+// it: projections, biases, padding masks, rotated positions, partly filled caches.
 //
 //   MultiHeadAttention(q, k, v, bias, padding)  ->  Attention(q + bias_q, k + bias_k, v + bias_v, mask of padding)
 //   Attention(x, w, b, ...)                     ->  the same of the columns of x w + b
@@ -17,14 +17,14 @@ namespace {
 /// Operand `input`, or a none id.
 ValueId operand(const OpView& op, int input) { return op.has(input) ? op.op().inputs[input] : ValueId{}; }
 
-/// True if none of these operands is there; else reports.
+/// True if none of these operands is present; else reports.
 bool lacks(const OpView& op, std::initializer_list<std::pair<int, const char*>> operands) {
   for (const auto& [input, name] : operands)
     if (op.has(input)) return op.fail("attention-operand-unsupported", "the operand {} is not supported", name);
   return true;
 }
 
-/// True if the attributes, integers, are absent or 0; else reports.
+/// True if these integer attributes are absent or 0; else reports.
 bool lacks_attrs(const OpView& op, std::initializer_list<const char*> attrs) {
   for (const char* attr : attrs)
     if (op.op().integer_or(attr, 0) != 0)
@@ -32,27 +32,28 @@ bool lacks_attrs(const OpView& op, std::initializer_list<const char*> attrs) {
   return true;
 }
 
-/// The batch (dimension `batch`) and the length (dimension `length`) of an operand may be of run time, no others.
+/// Checks that only the batch (dimension `batch`) and the length (dimension `length`) of an operand are run-time
+/// lengths.
 bool has_fixed_sizes(const OpView& op, int input, int batch, int length) {
   for (int d = 0; op.has(input) && d < op.type(input).ndim(); ++d)
     if (d != batch && d != length && !is_fixed_dim(op, input, d)) return false;
   return true;
 }
 
-/// Numbers of a mask added to scores: 0 where `allowed`, else `otherwise`.
+/// A mask that is added to scores: 0 where `allowed`, else `otherwise`.
 Term mask_of(Term allowed, DType dtype, double otherwise) {
   const Term number = allowed.cast(dtype);
   return number * -otherwise + otherwise;
 }
 
-/// The sum of the masks that are there.
+/// The sum of the masks that are present.
 std::optional<Term> sum_of(std::optional<Term> a, std::optional<Term> b) {
   if (!a || !b) return a ? a : b;
   return *a + *b;
 }
 
-/// Which keys may be seen, from one of the spellings of a mask of padding: lengths [batch], or 0 and 1 in [batch, keys]
-/// or [batch, queries, keys]. Broadcasts to [batch, heads, queries, keys].
+/// The visible keys, from one of the forms of a padding mask: lengths [batch], or 0 and 1 in [batch, keys] or [batch,
+/// queries, keys]. Broadcasts to [batch, heads, queries, keys].
 Term padding_mask(Builder& build, Term padding, const Extent& keys) {
   const Shape shape = padding.shape();
   if (shape.size() == 1)
@@ -61,8 +62,8 @@ Term padding_mask(Builder& build, Term padding, const Extent& keys) {
   return padding.reshape_to(wide) > 0.0;
 }
 
-/// The shapes of the masks of an attention with these scores, [batch, heads, queries, keys]: operand `padding` in one
-/// of the spellings that padding_mask reads; operand `added`, which may be that of one request, or of one head.
+/// The shapes of the masks of an attention with scores [batch, heads, queries, keys]. Operand `padding` has one of the
+/// forms that padding_mask reads. Operand `added` may be for one request only, or for one head.
 OperandShapes mask_shapes(const OpView& op, int padding, int added, const Shape& scores) {
   OperandShapes shapes;
   if (op.has(padding)) {
@@ -89,13 +90,13 @@ std::vector<AttrSpec> attention_attrs(std::vector<AttrSpec> own) {
   return own;
 }
 
-/// The scale attribute, if it says something: 0 stands for the default too.
+/// Copies the scale attribute if it is set: 0 stands for the default too.
 void pass_scale(const Op& from, Attrs& attrs) {
   if (from.has("scale") && from.real("scale") != 0) attrs.push_back({"scale", from.real("scale")});
 }
 
-// MultiHeadAttention. Key and value are flat, or [batch, heads, keys, size] where they come from a cache; a packed
-// query has keys and values in a dimension of its own, a packed key the values.
+// MultiHeadAttention. Key and value are flat, or [batch, heads, keys, size] if they come from a cache. A packed query
+// has keys and values in a dimension of its own, a packed key the values.
 
 constexpr int kQuery = 0, kKey = 1, kValue = 2, kBias = 3, kPadding = 4, kScores = 5, kPastKey = 6, kPastValue = 7;
 
@@ -127,7 +128,7 @@ std::optional<Extents> multi_head_extents(const OpView& op) {
   return fits ? std::optional(e) : wrong();
 }
 
-/// What the operands' batches and lengths are to be, by those of the query and the key.
+/// The shapes that operands must have, with the batch and lengths of the query and the key.
 OperandShapes multi_head_shapes(const OpView& op, const Extents& e) {
   OperandShapes shapes;
   for (const int i : {kKey, kValue, kPastKey, kPastValue}) {
@@ -250,7 +251,7 @@ std::optional<Widths> projected_widths(const OpView& op) {
          std::nullopt;
 }
 
-/// The keys in all, also those of the past, which has a dimension for keys and values.
+/// The number of all keys, including the past, which has a dimension for keys and values.
 Extent projected_keys(const OpView& op) {
   const Extent own = op.type(0).shape[1];
   return op.has(4) ? op.extent(length_of(op.type(4).shape[3]) + length_of(own)) : own;

@@ -1,5 +1,5 @@
-// Ops of com.microsoft that join what ONNX has apart: FusedGemm and FusedConv with an activation, NhwcConv, BiasAdd,
-// BiasSplitGelu. They are taken apart again, because fusion finds its own kernels.
+// Ops of com.microsoft that combine several ONNX ops: FusedGemm and FusedConv with an activation, NhwcConv, BiasAdd,
+// BiasSplitGelu. They are split again, because fusion finds its own kernels.
 #include <algorithm>
 
 #include "ir/ops/formula.h"
@@ -18,7 +18,7 @@ bool is_activation(const OpView& op) {
   return op.fail("activation-unsupported", "the activation '{}' is not supported", printable(name));
 }
 
-/// `first` and `second` are the numbers that the activation takes.
+/// `first` and `second` are the parameters of the activation.
 ValueId activated(Builder& build, ValueId x, const std::string& name, double first, double second) {
   if (name.empty()) return x;
   if (name == "Clip") return Term(build, x).clamp(first, second).value();
@@ -28,7 +28,7 @@ ValueId activated(Builder& build, ValueId x, const std::string& name, double fir
   return build.op(name == "Relu" ? OpKind::Relu : name == "Tanh" ? OpKind::Tanh : OpKind::Sigmoid, {x});
 }
 
-/// The attributes of `op` that the op it is taken apart to has too.
+/// The attributes of `op` that its parts have too.
 Attrs shared_attrs(const Op& op, std::initializer_list<const char*> names) {
   Attrs attrs;
   for (const char* name : names)
@@ -36,7 +36,7 @@ Attrs shared_attrs(const Op& op, std::initializer_list<const char*> names) {
   return attrs;
 }
 
-/// The same op of another record: what its inference says of these operands and attributes.
+/// Infers as another record does for these operands and attributes.
 bool infer_as(OpKind kind, const OpView& op, size_t operands, const Attrs& attrs, std::vector<TensorType>& results) {
   Op plain = op.op();
   plain.kind = kind;
@@ -62,7 +62,7 @@ std::vector<ValueId> decompose_fused_gemm(Builder& build, const OpView& op) {
   return {activated(build, y, text_of(own, "activation"), first, second)};
 }
 
-// FusedConv: the fourth operand is added to what the convolution gives, in front of the activation.
+// FusedConv: the fourth operand is added to the result of the convolution, before the activation.
 
 constexpr std::initializer_list<const char*> kConvAttrs = {"auto_pad",     "dilations", "group",
                                                            "kernel_shape", "pads",      "strides"};
@@ -89,7 +89,7 @@ std::vector<ValueId> decompose_fused_conv(Builder& build, const OpView& op) {
   return {activated(build, y, text_of(own, "activation"), params[0], params[1])};
 }
 
-// NhwcConv: the image has its channels last, the filters lie as Conv's do.
+// NhwcConv: the image has its channels last; filters have Conv's order.
 
 std::vector<int64_t> channels_first(int64_t ndim) {
   std::vector<int64_t> perm = range_of(0, ndim);

@@ -1,6 +1,6 @@
-// GatherBlockQuantized of com.microsoft: elements of a table whose numbers have a scale, and a zero point, for each
-// block along one axis. Bytes hold one number, or several of 4 or 2 bits along the last axis, the first one in the
-// lowest bits; integers of 4 bits and floats of 8 and 4 bits are elements of their own.
+// GatherBlockQuantized of com.microsoft: elements of a table of quantized numbers. Each block along one axis has a
+// scale and optionally a zero point. A byte holds one number, or several of 4 or 2 bits along the last axis, the first
+// one in the lowest bits. Integers of 4 bits and floats of 8 and 4 bits are separate elements.
 //
 //   GatherBlockQuantized(data, i, scales, zeros)  ->  (Gather(data, i) - Gather(zeros, i)) * Gather(scales, i)
 //
@@ -21,7 +21,7 @@ struct BlockedTable {
   int64_t each = 1;  // numbers in an element of the data
 };
 
-/// Of axes inside of the data; nothing after reporting.
+/// The axes and extents, if the axes are valid; nothing after reporting.
 std::optional<BlockedTable> table_of(const OpView& op) {
   const int ndim = op.type(0).ndim();
   const std::optional<int64_t> gathered = op.axis("gather_axis", ndim), quantised = op.axis("quantize_axis", ndim);
@@ -45,7 +45,7 @@ std::optional<BlockedTable> table_of(const OpView& op) {
   return table;
 }
 
-/// The scales of floats repeat along an axis of extent 1.
+/// Scales of floats repeat along an axis of extent 1.
 bool fit_scales(const OpView& op, const BlockedTable& table) {
   const Dims data = op.dims(0), scales = op.dims(2);
   if (scales.size() != data.size()) return false;
@@ -97,7 +97,7 @@ bool infer_gather_quantized(const OpView& op, std::vector<TensorType>& results) 
   return true;
 }
 
-/// The numbers that lie in the bytes of a last dimension, `count` of them, as i32.
+/// The numbers in the bytes of a last dimension, `count` of them, as i32.
 Term unpacked(Builder& build, Term bytes, int64_t each, int64_t count) {
   if (each == 1) return bytes;
   const int64_t last = static_cast<int64_t>(bytes.dims().size());
@@ -134,7 +134,7 @@ class GatheredTable {
     return is_along || table_.blocks == 1 ? found : repeated(found);
   }
 
-  /// Zeros where the index lies outside of the table.
+  /// Zeros where the index is outside of the table.
   Term inside(Term y) const {
     Shape shape = index_.shape();
     shape.insert(shape.end(), static_cast<size_t>(op_.type(0).ndim() - 1 - table_.gathered), Extent{1});
@@ -150,7 +150,7 @@ class GatheredTable {
     return data.reshape_to(gathered_shape(data.shape(), axis, ones));
   }
 
-  /// Each element along the quantized axis as often as a block has numbers.
+  /// Repeats each element along the quantized axis for all numbers of its block.
   Term repeated(Term blocks) const {
     const int64_t indices = op_.type(1).ndim();
     const auto at = static_cast<size_t>(table_.quantised + (table_.quantised > table_.gathered ? indices - 1 : 0));

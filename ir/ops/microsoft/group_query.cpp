@@ -1,15 +1,15 @@
-// GroupQueryAttention of com.microsoft: attention with fewer key heads than query heads over a cache, each request of a
-// batch with a length of its own, and queries and keys rotated by their positions.
+// GroupQueryAttention of com.microsoft: attention over a cache with fewer key heads than query heads. Each request of a
+// batch has a length of its own. Queries and keys are rotated by their positions.
 //
-//   new keys of request b stand in the cache behind its first past_b = seqlens_k[b] + 1 - S keys
+//   new keys of request b follow its first past_b = seqlens_k[b] + 1 - S keys in the cache
 //   query s of request b sees the keys up to past_b + s, or the last local_window_size of these
 //
-// The cache of the result is as long as the operand's, or longer where the total length asks for it. Where the new keys
-// of all requests stand behind the whole past, Concat puts them there; else each row of the new cache is looked up.
+// The cache of the result is as long as the operand's, or longer if the total length requires it. If the new keys of
+// all requests follow the whole past, Concat appends them. Otherwise each row of the new cache is looked up.
 //
-// Batch, queries and past may have run-time lengths. The total length is then one too, which models compute from the
-// shape of their mask. A past of known length may be a buffer with room for the new keys, one of run-time length has
-// earlier keys only.
+// Batch, queries and past may have run-time lengths. The total length is then one too; models compute it from the shape
+// of their mask. A past of known length may be a buffer with room for the new keys. One of run-time length has earlier
+// keys only.
 #include <algorithm>
 
 #include "ir/ops/formula.h"
@@ -28,11 +28,11 @@ struct Extents {
   Extent batch, queries, past;
   Extent total;  // keys of the resulting cache
   int64_t heads, key_heads, size;
-  Length sum;                    // keys that the longest request has with its new ones
-  std::optional<Length> before;  // keys in front of the new ones, where all requests have the same, known number
+  Length sum;                    // keys of the longest request, with its new ones
+  std::optional<Length> before;  // keys before the new ones, if all requests have the same, known number
 };
 
-/// The total length where it is known; else nothing.
+/// The total length if it is known; else nothing.
 std::optional<Length> given_total(const OpView& op) {
   if (op.op().has(kTotalAttr)) return Length(op.op().integer(kTotalAttr));
   if (op.op().has(kTotalText)) return parse_length(op.op().text(kTotalText), op.module().lengths);
@@ -40,8 +40,8 @@ std::optional<Length> given_total(const OpView& op) {
   return elements && elements->size() == 1 ? std::optional((*elements)[0]) : std::nullopt;
 }
 
-/// Whether the past may have room for the new keys: it has a known length. One of run-time length, as one that grows
-/// with the tokens, has earlier keys only, and the total length is that of these and the new ones.
+/// Whether the past may have room for the new keys: its length is known. A past of run-time length, such as one that
+/// grows with the tokens, has earlier keys only. The total length is then the number of these and the new ones.
 bool has_room(const Extents& e) { return !e.past.is_run_time() && e.past.bound > 0; }
 
 std::optional<Extents> extents_of(const OpView& op) {
@@ -67,7 +67,7 @@ std::optional<Extents> extents_of(const OpView& op) {
   return e;
 }
 
-/// The shapes that operands have beside the query, by the heads and lengths. Scores may be those of one request or
+/// The shapes that operands other than the query must have, by the heads and lengths. Scores may be for one request or
 /// head.
 OperandShapes shapes_of(const OpView& op, const Extents& e) {
   const Shape key{e.batch, e.queries, {e.key_heads * e.size}}, past{e.batch, {e.key_heads}, e.past, {e.size}};
@@ -83,7 +83,7 @@ OperandShapes shapes_of(const OpView& op, const Extents& e) {
   return shapes;
 }
 
-/// The new keys are among those in all, and what stands in front of them is in the past.
+/// Checks that the cache has room for the new keys, and that the keys before them are in the past.
 std::vector<LengthRelation> relate_group_query(const OpView& op) {
   const Extents e = *extents_of(op);
   std::vector<LengthRelation> relations = relations_of(op, shapes_of(op, e));
@@ -94,7 +94,7 @@ std::vector<LengthRelation> relate_group_query(const OpView& op) {
   return relations;
 }
 
-/// True if what the attention reads of earlier keys and of rotations is there, with as many dimensions as it reads.
+/// True if the operands for earlier keys and rotations are present, with the right number of dimensions.
 bool has_caches(const OpView& op) {
   if (op.has(kPastKey) != op.has(kPastValue))
     return op.fail("group-query-past", "a past of keys needs one of values, and a past of values one of keys");
@@ -106,7 +106,7 @@ bool has_caches(const OpView& op) {
   return has_ndim(op, kCos, 2, 2) && has_ndim(op, kSin, 2, 2);
 }
 
-/// True if no attribute or operand asks for what is not supported.
+/// True if no attribute or operand requires an unsupported feature.
 bool is_supported(const OpView& op) {
   for (int i : {11, 12, 13})
     if (op.has(i))
@@ -117,7 +117,7 @@ bool is_supported(const OpView& op) {
   return true;
 }
 
-/// Of queries, keys and past the heads and their sizes are known; of whatever else is no mask, everything.
+/// Queries, keys and past must have known heads and head sizes. All other operands except masks must have known shapes.
 bool has_open_lengths_only(const OpView& op) {
   for (const int i : {kQuery, kKey, kValue})
     if (op.has(i) && (!has_ndim(op, i, 3, 3) || !is_fixed_dim(op, i, 2))) return false;
@@ -128,7 +128,7 @@ bool has_open_lengths_only(const OpView& op) {
   return !op.has(kScores) || has_ndim(op, kScores, 4, 4);
 }
 
-/// A total length that only data says is taken for the past and the new keys, which are to be known then.
+/// A total length that only data gives is assumed to be the past and the new keys, whose lengths must be known then.
 bool is_total_known(const OpView& op) {
   if (given_total(op)) return true;
   for (const int i : {kQuery, kPastKey})
@@ -153,7 +153,7 @@ bool infer_group_query(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Writes down the total length, which is known as long as shapes are inferred.
+/// Stores the total length, which is known only during shape inference.
 void canonical_group_query(Op& op, const OpView& view) {
   fill_defaults(op);
   const std::optional<Length> total = given_total(view);
@@ -198,37 +198,37 @@ class GroupQuery {
 
   Term number(const Length& length) { return {build_, build_.length(length)}; }
 
-  /// How many keys stand in front of the new ones of each request: [batch, 1, 1, 1], or one number for all. A first
-  /// prompt, which is as long as the total length, has none, also where it is padded.
+  /// Number of keys before the new ones of each request: [batch, 1, 1, 1], or one number for all. It is 0 for a first
+  /// prompt, which is as long as the total length, even if it is padded.
   Term before() {
     if (e_.before) return number(*e_.before);
     const Length queries = length_of(e_.queries), earlier = e_.sum - queries;
-    // The look-up of a number by itself, so that a request is refused that has a last key behind the cache.
+    // A number looked up by itself, so that a request with a last key after the end of the cache is refused.
     const Term keys = positions(build_, DType::I64, e_.total, 0, 1);
     const Term last = gather(build_, keys, Term(build_, own_.inputs[kSeqlens]).cast(DType::I64), 0);
     Term all = last.reshape_to({e_.batch, {1}, {1}, {1}}) + 1.0 - number(queries);
     if (op_.has(kTotal) && !given_total(op_)) all = all + excess();
     return earlier.low() > 0 ? all : (number(earlier) > 0.0).choose(all, all.scalar(0));
   }
-  /// By how much a total length of data differs from the one it was taken for: 0, else the request is refused.
+  /// Difference between a total length in data and its assumed value. It must be 0, else the request is refused.
   Term excess() {
     const Term given = Term(build_, own_.inputs[kTotal]).cast(DType::I64).reshape({1, 1, 1, 1});
     return gather(build_, positions(build_, DType::I64, 1, 0, 1), given - number(e_.sum), 0);
   }
-  /// The position of each query: [batch, 1, queries, 1], or [1, 1, queries, 1] where it is the same for all.
+  /// The position of each query: [batch, 1, queries, 1], or [1, 1, queries, 1] if it is the same for all requests.
   Term query_positions() {
     if (e_.before && e_.before->is_constant() && !e_.queries.is_run_time())
       return positions(build_, DType::I64, e_.queries.bound, 2, 4, 1, static_cast<double>(e_.before->constant()));
     return before() + positions(build_, DType::I64, e_.queries, 2, 4);
   }
 
-  /// A value of one element for each request, or for all, as [batch, queries].
+  /// A value with one element for each request, or for all, as [batch, queries].
   Term for_each_query(Term x) {
     const Shape shape{e_.batch, {1}, e_.queries, {1}};
     return Term(build_, build_.with_lengths(x.expand(bounds(shape)).value(), shape)).reshape_to({e_.batch, e_.queries});
   }
 
-  /// The positions by which a model asks to rotate; of the first prompt only the first one counts.
+  /// The positions for the rotation in a model's operand; for the first prompt only the first one is used.
   Term rotary_positions() {
     if (!op_.has(kPositions)) return for_each_query(query_positions());
     const Term given = Term(build_, own_.inputs[kPositions]).cast(DType::I64);
@@ -253,7 +253,7 @@ class GroupQuery {
     return {build_, parts.size() == 1 ? parts[0] : build_.op(OpKind::Concat, parts, {{"axis", axis}})};
   }
 
-  /// The cache with the new keys or values in it, and zeros behind them.
+  /// The cache with the new keys or values in it, and zeros after them.
   Term cached(Term added, int input) {
     if (e_.past == Extent{0}) return added;
     const Term past(build_, own_.inputs[input]);
@@ -271,7 +271,8 @@ class GroupQuery {
     return {build_, build_.op(OpKind::Pad, {filled.value()},
                               {{"pads", Dims{0, 0, 0, 0, 0, 0, e_.total.bound - end, 0}}, {"value", 0.0}})};
   }
-  /// Of the past and, behind it, what is new: the new ones from each request's position on.
+  /// Builds the cache from `both`, the past followed by the new elements. The new ones begin at each request's
+  /// position.
   Term picked(Term both) {
     const Term at = positions(build_, DType::I64, e_.total, 2, 4), first = before();
     const Term past = number(length_of(e_.past));
@@ -285,7 +286,7 @@ class GroupQuery {
     return (at < end).choose(found, found.scalar(0));
   }
 
-  /// Which keys each query sees, or what is added to its scores.
+  /// The keys that each query sees, or the mask added to its scores.
   Term mask() {
     const Term key = positions(build_, DType::I64, e_.total, 3, 4), query = query_positions();
     const int64_t window = int_of(own_, "local_window_size");

@@ -1,6 +1,5 @@
 // Steps of ONNX Runtime's training: InPlaceAccumulatorV2, and the optimizers SGDOptimizerV2 and AdamWOptimizer, which
-// take all tensors as sequences. There they change their operands in place; here new values are results, and nothing
-// else has them.
+// take all tensors as sequences. ONNX Runtime changes their operands in place. Here new values are results only.
 //
 //   SGDOptimizerV2(rate, [w0, w1], [g0, g1])  ->  true, [w0 - rate * g0, w1 - rate * g1]
 #include "ir/ops/formula.h"
@@ -10,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-/// The results from the second on have what ONNX Runtime writes over operands.
+/// Results from the second on stand for the operands that ONNX Runtime overwrites.
 bool import_in_place(Graph&, OpId, int, const OpView& view) {
   const std::vector<ValueId>& results = view.op().outputs;
   if (results.size() < 2 || !results[1])
@@ -43,7 +42,7 @@ std::vector<ValueId> decompose_accumulator(Builder& build, const OpView& op) {
 
 // Optimizers. `first` is the number of the first operand that is a sequence.
 
-/// The operands that are sequences, of one length; nothing after reporting.
+/// The operands that are sequences, of equal length; nothing after reporting.
 std::optional<std::vector<std::vector<ValueId>>> groups_of(Unfolding& op, int first, int count) {
   std::vector<std::vector<ValueId>> groups;
   for (int i = first; i < first + count; ++i) {
@@ -62,9 +61,9 @@ ValueId scalar_of(Unfolding& op, int input) {
   return op.add(OpKind::Reshape, {op.op().op().inputs[static_cast<size_t>(input)]}, {{"shape", Dims{}}});
 }
 
-/// A step of `kind` for each tensor: of the scalars in front of the sequences, and of its element of each. The first
-/// result says whether there was a step, in the shape of the last scalar; the others are sequences of what the steps
-/// give.
+/// Builds a step of `kind` for each tensor, from the scalars before the sequences and from its element of each
+/// sequence. The first result says whether a step was made, in the shape of the last scalar. The others are sequences
+/// of the steps' results.
 std::vector<Unfolded> unfold_optimizer(Unfolding& op, OpKind kind, int first, int groups, int results) {
   const std::optional<std::vector<std::vector<ValueId>>> given = groups_of(op, first, groups);
   if (!given) return {};
@@ -85,7 +84,7 @@ std::vector<Unfolded> unfold_optimizer(Unfolding& op, OpKind kind, int first, in
   return made;
 }
 
-/// Scalars, then tensors of one type, then a bool that may be left out. A result for each tensor but the gradient.
+/// Scalars, then tensors of one type, then an optional bool. There is a result for each tensor except the gradient.
 template <int kScalars, int kTensors>
 bool infer_step(const OpView& op, std::vector<TensorType>& results) {
   if (!is_real_operand(op, 0)) return false;
@@ -103,7 +102,7 @@ bool infer_step(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// What is left without a step where the condition, operand `at`, is there and does not hold.
+/// The next value, or the old one if the condition, optional operand `at`, is false.
 ValueId unless_skipped(Builder& build, const OpView& op, int at, const Term& next, const Term& old) {
   return op.has(at) ? Term(build, op.op().inputs[static_cast<size_t>(at)]).choose(next, old).value() : next.value();
 }
@@ -114,8 +113,8 @@ std::vector<ValueId> decompose_sgd_step(Builder& build, const OpView& op) {
   return {unless_skipped(build, op, 3, w - rate * g, w)};
 }
 
-/// adam_mode 0 is PyTorch's, which shrinks the weight first and adds epsilon to the corrected root; 1 is that of
-/// transformers, the other way round in both.
+/// adam_mode 0 is PyTorch's: it shrinks the weight first and adds epsilon to the corrected root. Mode 1 is that of
+/// transformers and does the opposite in both.
 std::vector<ValueId> decompose_adamw_step(Builder& build, const OpView& op) {
   const auto in = [&](int i) { return Term(build, op.op().inputs[static_cast<size_t>(i)]); };
   const auto attr = [&](const char* name) { return real_of(op.op(), name); };
@@ -168,7 +167,7 @@ const OpDef kAdamWOptimizer{.kind = OpKind::AdamWOptimizer,
                             .import = import_in_place,
                             .unfold = [](Unfolding& op) { return unfold_optimizer(op, OpKind::AdamWStep, 2, 4, 3); }};
 
-// What becomes of each tensor.
+// The step of one tensor.
 const OpDef kSGDStep{.kind = OpKind::SGDStep,
                      .name = "SGDStep",
                      .inputs = {3, 4},

@@ -1,5 +1,5 @@
-// What ai.onnx.ml does to features before a model sees them: Scaler, Normalizer, Binarizer, Imputer, OneHotEncoder,
-// FeatureVectorizer, ArrayFeatureExtractor. All become pointwise ops, reductions and views.
+// Preprocessing of features in ai.onnx.ml: Scaler, Normalizer, Binarizer, Imputer, OneHotEncoder, FeatureVectorizer,
+// ArrayFeatureExtractor. All become pointwise ops, reductions and views.
 #include <cmath>
 
 #include "ir/ops/ml/scores.h"
@@ -16,7 +16,7 @@ bool infer_f32(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// f64 stays, to be rounded at the end; all else becomes f32 first.
+/// f64 stays and is rounded at the end; all else becomes f32 first.
 Term real_operand(Builder& build, const OpView& op) {
   return Term(build, op.op().inputs[0]).cast(wide(op.type(0).dtype));
 }
@@ -46,8 +46,8 @@ std::vector<ValueId> decompose_scaler(Builder& build, const OpView& op) {
   return {((x - of("offset")) * of("scale")).cast(DType::F32).value()};
 }
 
-// Normalizer: a row divided by its greatest element, the sum of its sizes, or its length. A divisor of zero divides
-// nothing.
+// Normalizer: a row divided by its greatest element, the sum of its absolute values, or its length. A zero divisor
+// leaves the row.
 
 bool infer_normalizer(const OpView& op, std::vector<TensorType>& results) {
   return has_rows(op) && infer_f32(op, results);
@@ -70,11 +70,11 @@ bool infer_binarizer(const OpView& op, std::vector<TensorType>& results) {
 std::vector<ValueId> decompose_binarizer(Builder& build, const OpView& op) {
   const Term x(build, op.op().inputs[0]);
   const double threshold = real_of(op.op(), "threshold");
-  // An integer is above a number if it is above the integer below it.
+  // An integer is greater than a number iff it is greater than the number's floor.
   return {(x > (is_float(x.dtype()) ? threshold : std::floor(threshold))).cast(x.dtype()).value()};
 }
 
-// Imputer: what was missing becomes a number of the feature's.
+// Imputer: missing elements are replaced by a number for the feature.
 
 Tensor integers(DType dtype, const std::vector<int64_t>& values) {
   Tensor tensor(dtype, {static_cast<int64_t>(values.size())});
@@ -102,7 +102,7 @@ bool infer_imputer(const OpView& op, std::vector<TensorType>& results) {
   return fits_features(op, imputed_attr(op), count) && infer_same(op, results);
 }
 
-/// What stands for a missing number, in the type of the operand.
+/// The number that marks a missing element, in the type of the operand.
 Tensor replaced_value(const OpView& op) {
   const DType dtype = op.type(0).dtype;
   if (is_float(dtype)) return Tensor::scalar(dtype, real_of(op.op(), "replaced_value_float"));
@@ -118,7 +118,7 @@ std::vector<ValueId> decompose_imputer(Builder& build, const OpView& op) {
 
 // OneHotEncoder: a new last dimension with an element for each category.
 
-/// The categories, in whichever attribute they stand.
+/// The categories, from the attribute that is present.
 Tensor categories_of(const OpView& op) {
   const Op& encoder = op.op();
   const bool has_strings = encoder.has("cats_strings") && !encoder.texts("cats_strings").empty();
@@ -151,7 +151,7 @@ std::vector<ValueId> decompose_one_hot_encoder(Builder& build, const OpView& op)
   return {(Term(build, column) == category).cast(DType::F32).value()};
 }
 
-// FeatureVectorizer: matrices side by side, each cut or filled with zeros to its number of columns.
+// FeatureVectorizer: concatenates matrices, each cut or padded with zeros to its number of columns.
 
 bool infer_feature_vectorizer(const OpView& op, std::vector<TensorType>& results) {
   const std::vector<int64_t> columns = ints_of(op.op(), "inputdimensions");
@@ -184,9 +184,9 @@ std::vector<ValueId> decompose_feature_vectorizer(Builder& build, const OpView& 
   return {parts.size() == 1 ? parts[0] : build.op(OpKind::Concat, parts, {{"axis", int64_t{1}}})};
 }
 
-// ArrayFeatureExtractor: columns by number. A vector is a row.
+// ArrayFeatureExtractor: selects columns by number. A vector is a row.
 
-/// The one dimension of the numbers of columns that is longer than 1; nothing where there are none or several.
+/// The only dimension of the column numbers that is longer than 1; nothing if none or several are.
 std::optional<int> columns_dim(const Shape& shape) {
   std::optional<int> found;
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {

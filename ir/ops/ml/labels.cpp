@@ -13,7 +13,7 @@ namespace weftc {
 
 namespace {
 
-/// A list of LabelEncoder in whichever attribute it stands: `keys` or `values`. Nothing where there is none.
+/// The list `keys` or `values` of a LabelEncoder, from the attribute that is present; nothing without one.
 std::optional<Tensor> list_of(const OpView& op, const std::string& list) {
   const Op& encoder = op.op();
   if (encoder.has(list + "_strings")) return string_list(encoder.texts(list + "_strings"));
@@ -28,7 +28,7 @@ std::optional<Tensor> list_of(const OpView& op, const std::string& list) {
 
 Tensor default_tensor(const OpView& op) { return op.module().constants.tensor(op.op().constant("default_tensor")); }
 
-/// What stands for a number that is no key, in the type of the values.
+/// The value for a number that is not a key, in the type of the values.
 Tensor default_of(const OpView& op, DType dtype) {
   const Op& encoder = op.op();
   if (encoder.has("default_tensor")) {
@@ -43,7 +43,7 @@ Tensor default_of(const OpView& op, DType dtype) {
   return tensor;
 }
 
-/// Those of a tensor of strings.
+/// The strings of a tensor.
 std::vector<std::string> strings_of(const Tensor& tensor) {
   std::vector<std::string> strings;
   for (size_t i = 0; tensor.dtype == DType::String && i < tensor.integers.size(); ++i)
@@ -70,8 +70,8 @@ bool infer_label_encoder(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Integer keys that lie close together: the values by key, from the least one on, with the default in gaps, in front
-/// and behind. Of equal keys the first one counts.
+/// For integer keys that lie close together: a table of values by key, from the least key on. It has the default in
+/// gaps, before the first key and after the last. The first of equal keys counts.
 std::optional<Tensor> value_table(const Tensor& keys, const Tensor& values, const Tensor& otherwise) {
   constexpr uint64_t kMostGaps = 16, kSmall = 4096;
   if (keys.is_real() || keys.dtype == DType::String) return {};
@@ -85,7 +85,8 @@ std::optional<Tensor> value_table(const Tensor& keys, const Tensor& values, cons
   return table;
 }
 
-/// Which key each number is, found by comparing it with all of them; their number where it is none.
+/// The index of the key that each number equals, found by comparing it with all keys; the number of keys if it equals
+/// none.
 Term first_match(Builder& build, const OpView& op, Term x, const Tensor& keys) {
   const int64_t ndim = op.type(0).ndim(), count = keys.size();
   const Term column(build, build.op(OpKind::Unsqueeze, {x.value()}, {{"axes", Dims{ndim}}}));
@@ -100,7 +101,7 @@ Term first_match(Builder& build, const OpView& op, Term x, const Tensor& keys) {
   return matches.choose(positions(build, DType::I64, count, 0, 1), none).reduce(OpKind::ReduceMin, {ndim}, false);
 }
 
-/// A look-up, or a comparison with each key: of the matching keys the first one counts.
+/// A look-up, or a comparison with each key; of several matching keys the first one counts.
 std::vector<ValueId> decompose_label_encoder(Builder& build, const OpView& op) {
   const Tensor keys = *list_of(op, "keys"), values = *list_of(op, "values"), otherwise = default_of(op, values.dtype);
   const Term x(build, op.op().inputs[0]);
@@ -120,7 +121,7 @@ std::vector<ValueId> decompose_label_encoder(Builder& build, const OpView& op) {
   return {pick(build, {build, build.constant(extended)}, first, 0).value()};
 }
 
-/// Since version 4 NaN is found among the keys; before, as in any comparison, it is not.
+/// Since version 4 NaN matches a NaN among the keys; before, as in any comparison, it does not.
 bool import_label_encoder(Graph& graph, OpId id, int opset, const OpView&) {
   graph.edit(id).set("nan_is_key", int64_t{opset >= 4});
   return true;
@@ -140,7 +141,7 @@ bool infer_category_mapper(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// A LabelEncoder whose keys are of the operand's type.
+/// A LabelEncoder with keys of the operand's type.
 std::vector<ValueId> decompose_category_mapper(Builder& build, const OpView& op) {
   const Op& mapper = op.op();
   const bool is_named = op.type(0).dtype == DType::String;
@@ -163,7 +164,7 @@ bool infer_zip_map(const OpView& op, std::vector<TensorType>& results) {
   return infer_same(op, results);
 }
 
-/// The keys are told when the model is compiled: the program has their numbers only.
+/// The keys are reported when the model is compiled; the program has their numbers only.
 bool import_zip_map(Graph&, OpId, int, const OpView& op) {
   std::vector<std::string> keys;
   for (int64_t key : ints_of(op.op(), kClasses.integers)) keys.push_back(std::to_string(key));

@@ -1,5 +1,5 @@
-// TreeEnsembleRegressor and TreeEnsembleClassifier (ai.onnx.ml 1 and 3) and TreeEnsemble (5): one TreeSums, and what is
-// done with its sums.
+// TreeEnsembleRegressor and TreeEnsembleClassifier (ai.onnx.ml 1 and 3) and TreeEnsemble (5): one TreeSums, and ops on
+// its sums.
 //
 //   TreeEnsembleRegressor(x)   ->  post_transform(TreeSums(x, tables) + base_values)
 //   TreeEnsembleClassifier(x)  ->  the same, and the class of the greatest sum
@@ -15,7 +15,7 @@ namespace {
 
 const ClassAttrs kClasses{"classlabels_int64s", "classlabels_strings"};
 
-/// What the nodes and rows are compared in: doubles if either has them.
+/// The type in which nodes and rows are compared: double if either has doubles.
 DType compared_in(const OpView& op) {
   const auto is_double = [&](const char* attr) {
     return op.op().has(attr) && op.module().constants[op.op().constant(attr)].dtype == DType::F64;
@@ -25,7 +25,7 @@ DType compared_in(const OpView& op) {
              : DType::F32;
 }
 
-/// True if each leaf has a number for each target that its tree is for: what a least or greatest value is taken of.
+/// True if each leaf has a number for each target of its tree. A minimum or maximum needs that.
 bool votes_are_complete(const OpView& op, const TreeModel& model) {
   for (const TreeNode& node : model.nodes)
     if (node.test == TreeTest::Leaf && static_cast<int64_t>(node.votes.size()) != model.targets)
@@ -70,7 +70,7 @@ bool base_fits(const OpView& op, int64_t targets) {
          op.fail("tree-base", "{} base_values do not fit {} targets", count, targets);
 }
 
-/// ONNX asks for the transform of a single number, ONNX Runtime leaves all but PROBIT out: nobody relies on either.
+/// ONNX requires the transform of a single number; ONNX Runtime applies only PROBIT. No model relies on either.
 bool is_transform_of_one(const OpView& op, bool is_plain, int64_t targets) {
   return is_plain || targets > 1 ||
          op.fail("tree-post-transform-unsupported", "a post transform of a single target is not supported");
@@ -114,7 +114,7 @@ std::vector<ValueId> decompose_regressor(Builder& build, const OpView& op) {
 
 // The classifier.
 
-/// Weights of one class of two: the other class has what is missing to 1, or the opposite.
+/// Weights of one class of two. The score of the other class is 1 minus the sum, or the sum negated.
 struct LoneClass {
   bool is_lone = false;
   bool is_share = false;  // no weight is negative: sums are shares of 1
@@ -147,7 +147,7 @@ bool infer_classifier(const OpView& op, std::vector<TensorType>& results) {
   return are_labels(op, kClasses);
 }
 
-/// The scores of two classes of which the trees know one, and whether it is the second class.
+/// The scores of two classes if the trees have only one of them, and whether that is the second class.
 std::pair<Term, Term> pair_scores(Builder& build, Term sum, const LoneClass& lone, const std::string& transform) {
   const Term is_second = sum > (lone.is_share ? 0.5 : 0.0);
   const auto side_by_side = [&](Term a, Term b) {
@@ -211,7 +211,7 @@ std::vector<ValueId> decompose_ensemble(Builder& build, const OpView& op) {
   return finish_regressor(sums, transforms[int_of(op.op(), "post_transform")], op.type(0).dtype);
 }
 
-/// The attributes of nodes that classifier and regressor share, and those of votes, `class` or `target`.
+/// The attributes of nodes that classifier and regressor share, and the attributes of votes, `class` or `target`.
 std::vector<AttrSpec> listed_attrs(const std::vector<AttrSpec>& own) {
   std::vector<AttrSpec> attrs = {{"base_values", AttrType::Reals},
                                  {"base_values_as_tensor", AttrType::Tensor},

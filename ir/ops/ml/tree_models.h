@@ -1,4 +1,4 @@
-// The two ways in which models list the nodes of trees, read into a TreeModel.
+// The two ways in which models list the nodes of trees; both are read into a TreeModel.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace weftc {
 
-/// A list of floats, or the tensor of doubles that may stand in its place, under the name with `_as_tensor`.
+/// A list of floats, or the tensor of doubles that may replace it, under the name with `_as_tensor`.
 std::vector<double> tree_reals(const OpView& op, const std::string& attr);
-/// Of the classifier and the regressor, which list nodes and votes by tree and number; `votes` is "class" or "target".
-/// Nothing after reporting lists that do not fit.
+/// The trees of a classifier or regressor, which list nodes and votes by tree and number; `votes` is "class" or
+/// "target". Nothing after reporting lists that do not fit.
 std::optional<TreeModel> listed_trees(const OpView& op, const char* votes, int64_t targets);
-/// Of TreeEnsemble-5, whose nodes refer to nodes and leaves by position. Nothing after reporting.
+/// The trees of TreeEnsemble-5, whose nodes refer to nodes and leaves by position. Nothing after reporting.
 std::optional<TreeModel> placed_trees(const OpView& op);
 
 }  // namespace weftc

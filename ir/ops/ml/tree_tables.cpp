@@ -1,4 +1,4 @@
-// Nodes are laid out tree by tree, level by level, the two children of a node side by side.
+// Nodes are laid out tree by tree, level by level. The two children of a node are adjacent.
 #include "ir/ops/ml/tree_tables.h"
 
 #include <algorithm>
@@ -11,19 +11,19 @@ namespace weftc {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-/// A forest that needs more was not written by a training library: tests for equality copy what is below them.
+/// A larger forest does not come from a training library: tests for equality duplicate the nodes below them.
 constexpr size_t kMostNodes = size_t{1} << 24;
 constexpr int kMostLevels = 4096;
 
-/// The number before `value` in the dtype. Below -infinity there is none: nothing is at most NaN.
+/// The next smaller number in the dtype. For -infinity it returns NaN: nothing is at most NaN.
 double before(double value, DType dtype) {
   if (std::isinf(value) && value < 0) return kNaN;
   return dtype == DType::F64 ? std::nextafter(value, -INFINITY) : std::nextafter(static_cast<float>(value), -INFINITY);
 }
 
-/// A comparison `x <= threshold` of a feature, or of its negation, or a leaf. What is below a test for several numbers
-/// is no node of the model: `part` says how many of the numbers have been compared, and whether the number itself is
-/// still to be told from smaller ones.
+/// A comparison `x <= threshold` of a feature, or of its negation, or a leaf. A test for several numbers becomes a
+/// chain of comparisons that are not nodes of the model. `member` says how many of the numbers have been compared;
+/// `is_lower_half`, whether the number itself must still be separated from smaller ones.
 struct TreePlace {
   int64_t node = 0;
   size_t member = 0;
@@ -36,19 +36,19 @@ struct Split {
   TreePlace first, second;
 };
 
-/// `x <= threshold` with `nan` where NaN goes.
+/// `x <= threshold`; `nan` gives the branch for NaN.
 Split split(const TreeNode& node, double threshold, TreePlace at_most, TreePlace above, bool nan_is_at_most,
             DType dtype) {
   if (!nan_is_at_most) return {node.feature, false, threshold, at_most, above};
   return {node.feature, true, std::isnan(threshold) ? INFINITY : before(-threshold, dtype), above, at_most};
 }
 
-/// One of the numbers of a test for equality: first x <= number, then x < number.
+/// Tests for one of the numbers of an equality test: first x <= number, then x < number.
 Split equality_split(const TreeNode& node, const TreePlace& place, double number, bool is_last, DType dtype) {
   const TreePlace found{node.test == TreeTest::NotEqual ? node.if_false : node.if_true};
   const TreePlace missed = !is_last ? TreePlace{place.node, place.member + 1}
                                     : TreePlace{node.test == TreeTest::NotEqual ? node.if_true : node.if_false};
-  // NaN equals no number: it goes where a miss does, unless the node says otherwise.
+  // NaN equals no number: it takes the branch of a miss, unless the node says otherwise.
   const bool nan_is_found = node.nan_is_true && node.test != TreeTest::NotEqual;
   if (place.is_lower_half) return split(node, before(number, dtype), missed, found, !nan_is_found, dtype);
   return split(node, number, {place.node, place.member, true}, missed, nan_is_found, dtype);
@@ -76,7 +76,7 @@ Split split_of(const TreeNode& node, const TreePlace& place, DType dtype) {
   return {};
 }
 
-/// A node of the tables; `votes` of a leaf belong to the model.
+/// A node of the tables. For a leaf, `votes` refer to the model.
 struct Laid {
   int64_t feature = 0;
   double threshold = kNaN;
@@ -99,7 +99,7 @@ class TreeLayout {
  private:
   bool lay_tree(int64_t root);
   bool lay(const TreePlace& place, size_t at, std::vector<TreePlace>& below);
-  /// One number a leaf where all leaves of each tree vote for one target, else one for each target.
+  /// One number a leaf if all leaves of each tree vote for the same target, else one for each target.
   void choose_width();
   std::optional<TreeTables> write() const;
 
@@ -172,7 +172,7 @@ void TreeLayout::choose_width() {
 
 std::optional<TreeTables> TreeLayout::write() const {
   const auto trees = static_cast<int64_t>(model_.roots.size());
-  // A table of one element would be a literal of the kernel, which walks through tables in memory.
+  // A table of one element would be a literal of the kernel, but the kernel reads tables from memory.
   const int64_t count = std::max<int64_t>(static_cast<int64_t>(laid_.size()), 2);
   TreeTables made;
   made.reads_negated = reads_negated_;

@@ -1,5 +1,5 @@
-// The tables of TreeSums, made of the nodes that a model lists. ONNX compares in seven ways and lets each node say
-// where NaN goes; the tables know one comparison, `x <= threshold`, behind whose second child NaN goes:
+// The tables of TreeSums, built from the nodes that a model lists. ONNX has seven comparisons and lets each node choose
+// the branch of NaN. The tables have one comparison, `x <= threshold`, whose second child takes NaN:
 //
 //   x < t      x <= the number before t
 //   x >= t     x < t with its children exchanged
@@ -17,7 +17,7 @@ namespace weftc {
 
 enum class TreeTest : uint8_t { LessOrEqual, Less, GreaterOrEqual, Greater, Equal, NotEqual, Member, Leaf };
 
-/// What a leaf adds to a target.
+/// The number that a leaf adds to a target.
 struct TreeVote {
   int64_t target = 0;
   double value = 0;
@@ -42,15 +42,15 @@ struct TreeModel {
   ReduceOp join = ReduceOp::Sum;
 };
 
-/// The operands and attributes of a TreeSums behind its rows.
+/// The operands and attributes of a TreeSums after its rows.
 struct TreeTables {
   Tensor thresholds, links, values, trees;
   int64_t depth = 0, feature_bits = 0;
   bool reads_negated = false;  // the rows are followed by their negation
 };
 
-/// The tables for rows of `features` elements of `dtype`, or nothing after reporting a model that is no forest: a node
-/// that is missing, or that stands below itself.
+/// The tables for rows of `features` elements of `dtype`. Nothing after reporting a model that is not a forest: a node
+/// is missing, or is below itself.
 std::optional<TreeTables> tree_tables(const OpView& op, const TreeModel& model, DType dtype, int64_t features);
 
 }  // namespace weftc

@@ -1,14 +1,14 @@
-// Matrix products with NumPy's broadcasting of the leading dimensions (ONNX MatMul-13): [.., m, k] x [.., k, n]
-// -> [.., m, n]. A vector is taken as a row (left) or a column (right) whose dim is dropped from the result;
-// the primitive form has matrices only, the others are reshaped. Layouts follow from the factors: with w sliced
-// by columns y is sliced, with w sliced by rows over k each rank's y is a partial sum.
+// Matrix products with NumPy's broadcasting of the leading dimensions (ONNX MatMul-13): [.., m, k] x [.., k, n] -> [..,
+// m, n]. A vector is treated as a row (left) or a column (right), and its dim is dropped from the result. The primitive
+// form has matrices only; vectors are reshaped. Layouts follow from the factors: with w sliced by columns, y is sliced;
+// with w sliced by rows over k, each rank's y is a partial sum.
 #include "ir/ops/matmul.h"
 
 #include "ir/ops/gradient.h"
 
 namespace weftc {
 
-/// The dims in front of the matrix; none for a vector.
+/// The dims before the matrix dims; empty for a vector.
 static Shape batch_of(const Shape& shape) { return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
 
 /// The result's batch dims keep run-time lengths.
@@ -29,7 +29,7 @@ std::optional<Shape> product_shape(const OpView& op, int left, int right) {
   return shape;
 }
 
-/// The pass lower-precision makes products of floats with operands that are stored in 16 bits.
+/// True for products of floats with operands stored in 16 bits, which the pass lower-precision makes.
 static bool is_mixed(const OpView& op) { return op.op().has("mixed"); }
 
 static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
@@ -40,8 +40,8 @@ static bool infer_matmul(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Factors: the batch dims of the result, then m and n, which pass, then k, which is summed. A batch dim of
-/// extent 1 that is broadcast has no factor (-1). Shorter operands are aligned right.
+/// Factors: the batch dims of the result, then m and n, which pass, then k, which is summed. A batch dim of extent 1
+/// that is broadcast has no factor (-1). Shorter operands are aligned right.
 FactorRule factors_matmul(const OpView& op) {
   const Shape& result = op.result_type(0).shape;
   FactorRule rule = pass_rule(result);
@@ -71,14 +71,13 @@ struct Matrices {
 };
 }  // namespace
 
-/// `is_left` decides what a vector is: a row on the left, a column on the right.
+/// `is_left` decides how a vector is treated: as a row on the left, as a column on the right.
 static Matrices matrices(const Tensor& t, bool is_left) {
   if (t.dims.size() == 1) return {t, {}, is_left ? 1 : t.dims[0], is_left ? t.dims[0] : 1};
   return {t, Dims(t.dims.begin(), t.dims.end() - 2), t.dims[t.dims.size() - 2], t.dims.back()};
 }
 
-/// One product of matrices that begin at a_at and b_at, written at `at`. Integers wrap as in C's unsigned
-/// arithmetic.
+/// One product of matrices that begin at a_at and b_at, written at `at`. Integers wrap as in C's unsigned arithmetic.
 static void multiply(const Matrices& a, int64_t a_at, const Matrices& b, int64_t b_at, Tensor& result, int64_t at) {
   const bool real = result.is_real();
   for (int64_t m = 0; m < a.rows; ++m)
@@ -115,7 +114,7 @@ void multiply_matrices(EvalContext& context, const Tensor& left, const Tensor& r
 
 static void eval_matmul(EvalContext& context) { multiply_matrices(context, context.in(0), context.in(1)); }
 
-/// Vectors become matrices of one row or column, and the product loses that dim again.
+/// Vectors become matrices of one row or column, and the product drops that dim again.
 static std::vector<ValueId> decompose_matmul(Builder& build, const OpView& op) {
   ValueId a = op.op().inputs[0], b = op.op().inputs[1];
   const Dims a_dims = op.dims(0), b_dims = op.dims(1), result = op.result_type(0).dims();
@@ -131,14 +130,15 @@ static Term turned(const Term& matrices) {
   return matrices.transpose(order);
 }
 
-/// Rows of all leading dimensions as those of one matrix.
+/// Joins the rows of all leading dimensions into one matrix.
 static Term flat(const Term& matrices) {
   const Dims dims = matrices.dims();
   return dims.size() == 2 ? matrices
                           : matrices.reshape({element_count(dims) / std::max<int64_t>(dims.back(), 1), dims.back()});
 }
 
-/// A matrix that meets all of x gets one product, whose sums run over the leading dimensions too.
+/// If one matrix is multiplied with all of x, its derivative is one product, which also sums over the leading
+/// dimensions.
 static Derivatives gradient_of_product(const BackwardStep& s) {
   const Term x = s.in(0), w = s.in(1);
   const bool is_shared = w.dims().size() == 2 && element_count(x.dims()) > 0;

@@ -1,4 +1,4 @@
-// What composite ops ask of the shapes of their operands, and of the lengths that a request gives these.
+// Conditions of composite ops on the shapes of their operands, and on the lengths that a request gives these.
 #include "ir/ops/operand_shapes.h"
 
 namespace weftc {

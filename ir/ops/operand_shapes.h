@@ -1,5 +1,5 @@
-// Operands of a composite op whose dimensions it takes for each other: a batch that all of them have, keys and values
-// of one length. Where they are of run time, requests are checked for it.
+// Operands of a composite op with dimensions that must be equal: the same batch for all of them, keys and values of one
+// length. Requests are checked for this if the dimensions are run-time lengths.
 #pragma once
 #include <utility>
 
@@ -7,15 +7,15 @@
 
 namespace weftc {
 
-/// The shape that an operand is to have, by the others; an operand that is absent has any.
+/// The shape that an operand must have, given the others; an absent operand may have any.
 using OperandShapes = std::vector<std::pair<int, Shape>>;
 
 /// True if the operands have these shapes or some request could give them; else reports `id`.
 bool have_shapes(const OpView& op, const OperandShapes& wanted, const char* id);
-/// What that demands of lengths, for the record's `relate`.
+/// The relations of lengths that follow, for the record's `relate`.
 std::vector<LengthRelation> relations_of(const OpView& op, const OperandShapes& wanted);
 
-/// A value that was just built, with the bounds and lengths of `shape`: those of a result that a state may bound.
+/// A new value with the bounds and lengths of `shape`: the shape of a result that a state may bound.
 ValueId with_bounds(Builder& build, ValueId x, Shape shape);
 
 }  // namespace weftc

@@ -7,7 +7,7 @@ namespace weftc {
 
 namespace {
 
-/// What one tensor has: itself, its gradient with the norm's share, and its states.
+/// One tensor of the step: itself, its gradient with the norm's share, and its states.
 struct OptimizedTensor {
   const Op& op;
   Term rate, count;  // learning rate; number of steps, in the tensor's type
@@ -17,7 +17,7 @@ struct OptimizedTensor {
   double attr(const char* name) const { return real_of(op, name); }
 };
 
-/// The groups of operands behind the first two; 0 after reporting.
+/// The number of tensors, from the operands after the first two; 0 after reporting.
 int64_t tensors_of(const OpView& op, int64_t groups) {
   const int64_t given = op.inputs() - 2, count = given / groups;
   if (count < 1 || count * groups != given || static_cast<int64_t>(op.op().outputs.size()) != count * (groups - 1))
@@ -28,7 +28,7 @@ int64_t tensors_of(const OpView& op, int64_t groups) {
   return count;
 }
 
-/// New tensors and states have the types of the old ones, of which each is as large as its tensor.
+/// New tensors and states have the types of the old ones. Each state is as large as its tensor.
 template <int kGroups>
 bool infer_optimizer(const OpView& op, std::vector<TensorType>& results) {
   const int64_t count = tensors_of(op, kGroups);
@@ -46,7 +46,7 @@ bool infer_optimizer(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// `step` gives the new tensor and the new states.
+/// `step` computes the new tensor and the new states.
 template <int kGroups, std::vector<Term> (*kStep)(const OptimizedTensor&)>
 std::vector<ValueId> decompose_optimizer(Builder& build, const OpView& view) {
   const Op& op = view.op();
@@ -65,7 +65,7 @@ std::vector<ValueId> decompose_optimizer(Builder& build, const OpView& view) {
   return results;
 }
 
-/// v and h are running means of the gradient and of its square; the rate makes up for their start at 0.
+/// v and h are running means of the gradient and of its square; the rate corrects for their start at 0.
 std::vector<Term> adam(const OptimizedTensor& s) {
   const double alpha = s.attr("alpha"), beta = s.attr("beta");
   const Term v = s.states[0] * alpha + s.gradient * (1 - alpha);
@@ -84,7 +84,7 @@ std::vector<Term> adagrad(const OptimizedTensor& s) {
   return {s.x - rate * s.gradient / (h.apply(OpKind::Sqrt) + s.attr("epsilon")), h};
 }
 
-/// The first step takes the whole gradient.
+/// The first step uses the whole gradient.
 std::vector<Term> momentum(const OptimizedTensor& s) {
   const double alpha = s.attr("alpha");
   const Term share = (s.count > 0).choose(s.count.scalar(s.attr("beta")), s.count.scalar(1));

@@ -1,5 +1,5 @@
-// Pad (ONNX Pad-18): elements around a tensor, a fill value or its own again, by numbers or by run-time lengths. It is
-// a view: a padded element is a condition in a kernel. A slice over ranks survives as it does in a Slice.
+// Pad (ONNX Pad-18): adds elements around a tensor, a fill value or elements of its own. Their number may be a run-time
+// length. It is a view: a padded element is a condition in a kernel. A slice over ranks is kept as in a Slice.
 //
 //   Pad(x f32[2, 3], [0, 1, 0, 0])               ->  f32[2, 4]: one element before each row
 //   Pad(x f32[n, 3], [0, 0, -n % 4, 0])          ->  Concat(x, fill values f32[-n % 4, 3])
@@ -13,7 +13,7 @@
 
 namespace weftc {
 
-/// Elements before and behind each dimension, all befores first; nothing after reporting.
+/// Elements added before and after each dimension, all befores first; nothing after reporting.
 static std::optional<std::vector<Length>> full_pads(const OpView& op) {
   const int ndim = op.type(0).ndim();
   const std::vector<Length> pads = *op.lengths_of("pads", 1);
@@ -34,7 +34,7 @@ static bool are_numbers(const std::vector<Length>& lengths) {
   return std::all_of(lengths.begin(), lengths.end(), [](const Length& length) { return length.is_constant(); });
 }
 
-/// The dimension with `before` and `behind` more elements; nothing after reporting.
+/// The dimension with more elements at both ends; nothing after reporting.
 static std::optional<Extent> padded(const OpView& op, const Extent& from, const Length& before, const Length& behind) {
   const Length all = length_of(from) + before + behind;
   if (before.is_constant() && behind.is_constant()) {
@@ -55,12 +55,12 @@ static std::optional<Extent> padded(const OpView& op, const Extent& from, const 
 
 static bool repeats_elements(const OpView& op) { return text_of(op.op(), "mode") != "constant"; }
 
-/// What negative pads leave of a dimension, whose elements the other modes repeat.
+/// The length of a dimension after negative pads. The other modes repeat elements of that part.
 static Length uncut(const Extent& extent, const Length& before, const Length& behind) {
   return length_of(extent) + minimum(before, 0) + minimum(behind, 0);
 }
 
-/// Pad-18: pads may be negative, which cuts; the modes that repeat elements need some to repeat.
+/// Pad-18: pads may be negative, which cuts. Modes that repeat elements need at least one.
 static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   if (!op.lengths_of("pads", 1) && !is_given(op, 1, "pads", "list of pads")) return false;
   if (!is_known(op, 2, "value", "fill value") || !is_known(op, 3, "axes", "list of axes")) return false;
@@ -87,7 +87,7 @@ static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// No more is cut than there is, and the modes that repeat elements need one that is left.
+/// No more is cut than the extent, and the modes that repeat elements need at least one remaining element.
 static std::vector<LengthRelation> relate_pad(const OpView& op) {
   std::vector<LengthRelation> relations;
   const std::vector<int64_t> pads = ints_of(op.op(), "pads");
@@ -101,7 +101,7 @@ static std::vector<LengthRelation> relate_pad(const OpView& op) {
   return relations;
 }
 
-/// Two entries for each dimension. Pads of run-time length leave the op as it is until it is decomposed.
+/// Two entries for each dimension. With pads of run-time length the op stays as it is until it is decomposed.
 static void canonical_pad(Op& op, const OpView& view) {
   const std::vector<Length> pads = *full_pads(view);
   fill_defaults(op);
@@ -123,14 +123,14 @@ static Tensor filler(const Op& op, DType dtype) {
   return scalar;
 }
 
-/// The attributes of a Pad by numbers that fills with the same value.
+/// The attributes of a Pad with constant pads that uses the same fill value.
 static Attrs with_pads(const Op& op, const std::vector<int64_t>& pads) {
   Attrs attrs{{"pads", pads}, {"value", real_of(op, "value")}};
   if (op.has("whole")) attrs.push_back({"whole", op.integer("whole")});
   return attrs;
 }
 
-/// What negative pads cut is gone before elements are repeated.
+/// Cuts by negative pads first, then repeats elements.
 static std::vector<ValueId> cut_and_repeat(Builder& build, const OpView& op) {
   std::vector<int64_t> cuts = ints_of(op.op(), "pads"), adds = cuts;
   for (int64_t& pad : cuts) pad = std::min<int64_t>(pad, 0);
@@ -140,7 +140,7 @@ static std::vector<ValueId> cut_and_repeat(Builder& build, const OpView& op) {
   return {build.op(OpKind::Pad, {cut}, {{"mode", text_of(op.op(), "mode")}, {"pads", adds}})};
 }
 
-/// What is padded by lengths is joined with so many fill values, what is padded by numbers is still a Pad.
+/// Run-time pads become a Concat with fill values; constant pads remain a Pad.
 static std::vector<ValueId> decompose_pad(Builder& build, const OpView& op) {
   if (repeats_elements(op)) return cut_and_repeat(build, op);
   const std::vector<Length> pads = *full_pads(op);
@@ -200,14 +200,14 @@ static void eval_pad(EvalContext& context) {
 
 static bool has_known_pads(const OpView& op) { return op.op().has("pads"); }
 
-/// By numbers, which do not cut what the other modes repeat.
+/// True for constant pads that do not cut elements which the other modes repeat.
 static bool is_view(const OpView& op) {
   const std::vector<int64_t> pads = ints_of(op.op(), "pads");
   const bool cuts = std::ranges::any_of(pads, [](int64_t pad) { return pad < 0; });
   return has_known_pads(op) && !(cuts && repeats_elements(op));
 }
 
-/// Of the other modes, what each element was repeated to is added up, one dimension after another.
+/// For the other modes: adds the derivatives of all copies of an element, one dimension after another.
 static Term gradient_of_repeats(const BackwardStep& s) {
   const std::vector<int64_t>& pads = s.op.ints("pads");
   const std::string& mode = text_of(s.op, "mode");
@@ -224,7 +224,7 @@ static Term gradient_of_repeats(const BackwardStep& s) {
   return g;
 }
 
-/// Of a constant: what was added is cut off, and what was cut off is 0.
+/// For constant padding: added elements are cut off; the derivative of cut elements is 0.
 static Derivatives gradient_of_pad(const BackwardStep& s) {
   if (repeats_elements(s.view)) return {gradient_of_repeats(s)};
   std::vector<int64_t> pads = s.op.ints("pads");
@@ -232,8 +232,8 @@ static Derivatives gradient_of_pad(const BackwardStep& s) {
   return {Term(s.build, s.build.op(OpKind::Pad, {s.g.value()}, {{"pads", pads}}))};
 }
 
-/// Canonical: `pads` has an entry before each dimension, then one behind each; negative ones cut. Integers are filled
-/// with `whole`, which holds 64 bits where `value` has 53.
+/// Canonical: `pads` has an entry before each dimension, then one after each; negative ones cut. Integers are filled
+/// with `whole`, which holds 64 bits while `value` has 53.
 const OpDef kPad{.kind = OpKind::Pad,
                  .name = "Pad",
                  .onnx = {"Pad", 2},

@@ -1,7 +1,6 @@
-// The pointwise ops: one row each. A row gives the expression twice, as text for the backends and as a function
-// for the reference; `x` are the operands, `op` the op. Type inference, factor rule, evaluation and lowering
-// follow from the category, so that a new op is one row here, one line in ops.def and one row of tests
-// (README.md).
+// The pointwise ops: one row each. A row gives the expression twice, as text for the backends and as a function for the
+// reference; `x` are the operands, `op` the op. Type inference, factor rule, evaluation and lowering follow from the
+// category. A new op is one row here, one line in ops.def and one row of tests (README.md).
 //
 //   kNeg = unary({OpKind::Neg, "Neg", "-($0)", REAL(-x[0]), nullptr, WHOLE(int_subtract(0, x[0]))})
 //          arity    kind       name    kernel   reference    integers: text (null: as before), reference
@@ -20,7 +19,7 @@ namespace weftc {
 
 namespace {
 
-/// What one row gives; ir/ops/README.md explains each field.
+/// The fields of one row; ir/ops/README.md explains them.
 struct Row {
   OpKind kind;
   const char* name;
@@ -60,8 +59,8 @@ OpDef test(Row row) { return without_gradient(pointwise(std::move(row), 1, infer
 OpDef logical(Row row, int inputs) { return without_gradient(pointwise(std::move(row), inputs, infer_logical)); }
 OpDef bits(Row row, int inputs) { return without_gradient(pointwise(std::move(row), inputs, infer_bits)); }
 
-/// The next four set what a row does not say by default: the cost of an element (ScalarCost), in which operands the op
-/// is linear (L6), and its gradient.
+/// The next four functions set fields that a row leaves at their defaults: the cost of an element (ScalarCost), the
+/// operands in which the op is linear (L6), and its gradient.
 OpDef moderate(OpDef def) {
   def.cost = ScalarCost::Moderate;
   return def;
@@ -82,20 +81,20 @@ OpDef derived(OpDef def, GradientFn gradient) {
   return def;
 }
 
-/// Moves or compares elements, which strings are too.
+/// For ops that move or compare elements, which may be strings.
 OpDef strings(OpDef def) {
   def.takes_strings = true;
   return def;
 }
 
-/// Replaced by a chain of two-operand ops of the same kind, or by the operand where there is one.
+/// Replaced by a chain of two-operand ops of the same kind, or by a single operand itself.
 std::vector<ValueId> chain(Builder& build, const OpView& op) {
   ValueId result = op.op().inputs[0];
   for (int i = 1; i < op.inputs(); ++i) result = build.op(op.op().kind, {result, op.op().inputs[i]});
   return {result};
 }
 
-/// Max and Min take any number of operands (ONNX Max-13); kernels know pairs.
+/// Max and Min take any number of operands (ONNX Max-13); kernels compute pairs.
 OpDef variadic(OpDef def) {
   def.inputs = {1, -1};
   def.decompose = chain;
@@ -106,7 +105,7 @@ OpDef variadic(OpDef def) {
 /// Elu, which Selu scales.
 double elu(double x, double alpha) { return x > 0 ? x : alpha * (std::exp(x) - 1); }
 
-/// The exponent where it is one number, known now, for which there is something cheaper than a power.
+/// The exponent if it is one constant number for which there is a cheaper op than a power.
 std::optional<double> simple_exponent(const OpView& op) {
   const TensorType& type = op.type(1);
   if (type.count() != 1 || type.ndim() > op.type(0).ndim() || !is_float(op.type(0).dtype)) return {};
@@ -117,8 +116,8 @@ std::optional<double> simple_exponent(const OpView& op) {
   return simple ? std::optional(exponent) : std::nullopt;
 }
 
-/// By the base nothing where the exponent is 0, by the exponent nothing where the base is and the exponent is not
-/// negative: 0 * inf would be NaN.
+/// By the base: 0 if the exponent is 0. By the exponent: 0 if the base is 0 and the exponent is not negative. Otherwise
+/// 0 * inf would be NaN.
 Derivatives gradient_of_power(const BackwardStep& s) {
   const Term x = s.in(0), exponent = s.in(1).cast(s.g.dtype()), zero = s.zero();
   const Term by_base = (exponent == 0).choose(zero, s.g * exponent * x.apply(OpKind::Pow, exponent - 1));
@@ -139,7 +138,7 @@ Derivatives gradient_of_swish(const BackwardStep& s) {
   return {s.g * (gate + scaled * gate * (1 - gate))};
 }
 
-/// What the larger of two has of g: equal ones share, and NaN gives all to both.
+/// The part of g that the larger of two operands gets: equal ones share, and with NaN both get all.
 Term share(const Term& g, const Term& larger, const Term& smaller) {
   return (larger == smaller).choose(g * 0.5, (larger < smaller).choose(g.scalar(0), g));
 }
@@ -165,8 +164,8 @@ OpDef identity() {
   return strings(std::move(def));
 }
 
-/// A number of elements that the data decides, as the run-time length `name` of the shapes that have it. Reading it
-/// is what those shapes depend on.
+/// A number of elements that the data decides, as the run-time length `name` of shapes. Values of these shapes depend
+/// on reading it.
 OpDef name_length() {
   OpDef def = pointwise({OpKind::NameLength, "NameLength", "$0", REAL(x[0]), nullptr, WHOLE(x[0])}, 1, infer_same);
   def.onnx = {};
@@ -199,7 +198,7 @@ bool infer_any_cast(const OpView& op, std::vector<TensorType>& results) {
   return infer_cast(op, results);
 }
 
-/// Whether a cast to a small float asks for something else than what weft::cast does: saturating, and up to a power of
+/// Whether a cast to a small float has other attributes than weft::cast implements: saturating, and up to a power of
 /// two.
 bool is_plain_cast(const OpView& op) {
   const Op& cast = op.op();
@@ -233,7 +232,7 @@ OpDef rounded_cast() {
   return def;
 }
 
-/// Behind rounding and a zero point, when a number is quantized.
+/// Converts to an integer after rounding and adding a zero point, in quantization.
 OpDef saturate() {
   OpDef def = pointwise({OpKind::Saturate, "Saturate", "weft::saturate<$R>($0)"}, 1, infer_cast);
   def.onnx = {};
@@ -255,7 +254,7 @@ void eval_of_integers_too(EvalContext& context) {
   context.inputs[0] = &x;
 }
 
-/// A row whose attributes are real numbers, for integers too: it is computed in f64, and its fraction is dropped.
+/// A row whose attributes are real numbers, also for integers: computed in f64 and truncated.
 OpDef of_integers_too(OpDef def) {
   def.infer = [](const OpView& op, std::vector<TensorType>& results) {
     return is_integer(op.type(0).dtype) ? infer_same(op, results) : infer_arithmetic(op, results);
@@ -272,8 +271,7 @@ OpDef of_integers_too(OpDef def) {
   return def;
 }
 
-/// A cast between floating types is linear up to rounding; one to or from integers is not, so no partial sum
-/// passes it.
+/// A cast between floating types is linear up to rounding. A cast to or from integers is not, so it stops partial sums.
 OpDef cast() {
   OpDef def = pointwise({OpKind::Cast, "Cast", "weft::cast<$R>($0)"}, 1, infer_any_cast);
   def.attrs = {{"to", AttrType::Int, {}, true}, flag("saturate", 1), choice("round_mode", "up", "up down nearest")};
@@ -290,15 +288,16 @@ OpDef cast() {
   return strings(std::move(def));
 }
 
-/// By the divisor: the quotient is rounded down, or with fmod = 1 towards zero.
+/// By the divisor: minus the quotient, rounded down, or with fmod = 1 towards zero.
 Derivatives gradient_of_modulo(const BackwardStep& s) {
   const Term quotient = s.in(0) / s.in(1);
   const Term towards_zero = quotient.apply(OpKind::Sign) * quotient.apply(OpKind::Abs).floor();
   return {s.g, -(s.g * (int_of(s.op, "fmod") ? towards_zero : quotient.floor()))};
 }
 
-/// Mod-28: the sign of the divisor by default (which older opsets define for integers only); fmod = 1 takes that of the
-/// dividend. The texts choose by the attribute, a literal there, so that the compiler drops the other branch.
+/// Mod-28: the result has the sign of the divisor by default (defined for integers only in older opsets); with fmod = 1
+/// that of the dividend. The texts choose by the attribute, which is a literal there, so that the compiler drops the
+/// other branch.
 OpDef modulo() {
   OpDef def = pointwise({OpKind::Mod,
                          "Mod",
@@ -320,8 +319,7 @@ bool infer_celu(const OpView& op, std::vector<TensorType>& results) {
 
 bool is_float_division(const OpView& op) { return is_float(op.type(0).dtype); }
 
-/// Floating division is linear in the dividend. Integers truncate towards zero, so that a sum of quotients
-/// differs.
+/// Floating division is linear in the dividend. Integers truncate towards zero, so a sum of quotients differs.
 OpDef division() {
   OpDef def = binary({OpKind::Div, "Div", "$0 / $1", REAL(x[0] / x[1]), "weft::int_div<$T>($0, $1)",
                       WHOLE(int_divide(x[0], x[1], dtype))});

@@ -1,4 +1,4 @@
-// What the records of quantized ops share: real numbers as integers with a scale and a zero point,
+// Common code of the records of quantized ops. Real numbers are represented by integers with a scale and a zero point:
 //
 //   real = (integer - zero) * scale        integer = saturate(round(real / scale) + zero), half to even
 #pragma once
@@ -13,15 +13,15 @@ struct QuantizedOperand {
 
 /// True if the zero point is absent, or u8 or i8; else reports.
 bool has_byte_zero(const OpView& op, int zero);
-/// The zero point's type where there is one, else `otherwise`: the type that an op quantizes to.
+/// The zero point's type if it is present, else `otherwise`: the type that an op quantizes to.
 DType quantized_dtype(const OpView& op, int zero, DType otherwise);
-/// True if every operand of `operands` that is there holds one number; else reports. Shapes [] and [1] both occur.
+/// True if every present operand of `operands` holds one number; else reports. Shapes [] and [1] both occur.
 bool hold_one_number(const OpView& op, std::initializer_list<int> operands);
 /// True if the operand is u8 or i8; else reports.
 bool is_byte_operand(const OpView& op, int input);
 
 /// Whether a convolution with filters of these dims can sum bytes four at a time: the channels of a group, and its
-/// filters, fill what kernels read at once. One spatial dimension is none yet: it becomes two by way of 32-bit
+/// filters, fill the units that kernels read at once. False for one spatial dimension: it becomes two with 32-bit
 /// integers.
 bool fills_byte_kernels(const Dims& filters, int64_t group);
 

@@ -1,6 +1,6 @@
-// Products and convolutions of quantized numbers. MatMulInteger and ConvInteger of signed weights without a zero point
-// stay: they sum products of 8-bit integers, and attribute `zero` is the known zero point of their first operand. All
-// others become products and convolutions of 32-bit integers, and what turns the sums into numbers of another scale:
+// Products and convolutions of quantized numbers. MatMulInteger and ConvInteger with signed weights without a zero
+// point stay: they sum products of 8-bit integers, and attribute `zero` is the known zero point of their first operand.
+// All others become products and convolutions of 32-bit integers, and ops that convert the sums to another scale:
 //
 //   MatMulInteger(a, b, za, zb)     ->  MatMul(Cast<i32>(a) - za, Cast<i32>(b) - zb)
 //   QLinearMatMul(a, sa, za, ...)   ->  Saturate(Round(Cast<f32>(sums) * (sa * sb / sy)) + zy)
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kNone = 64;  // an operand that an op does not have
 
-/// Where an op has its first and its second operand, each with scale and zero point.
+/// Operand numbers of an op's first and second operand, each with scale and zero point.
 struct Factors {
   QuantizedOperand a, b;
 };
@@ -28,7 +28,8 @@ constexpr Factors kDynamic{{0, kNone, kNone}, {1, 2, 3}};
 
 ValueId operand_or_none(const OpView& op, int i) { return op.has(i) ? op.op().inputs[i] : ValueId{}; }
 
-/// One number, or one for each row of the first operand ([m] or [.., m, 1]) or each column of the second one.
+/// Checks for one number, or one for each row of the first operand ([m] or [.., m, 1]) or each column of the second
+/// one.
 bool fits_rows(const OpView& op, int part, int of, bool is_row) {
   if (!op.has(part)) return true;
   if (op.type(part).count() == 1) return is_fixed(op, part);
@@ -68,7 +69,7 @@ ValueId along(Builder& build, const OpView& op, int part, bool is_row) {
 bool sums_bytes(const OpView& op, QuantizedOperand a, QuantizedOperand b);
 std::optional<int64_t> known_number(const OpView& op, int i);
 
-/// [1, n] of a weight [k, n], i32: a constant where its elements are at hand.
+/// [1, n] of a weight [k, n], i32: a constant if its elements are known.
 Term column_sums(Builder& build, const OpView& op, int weight) {
   const ValueId value = op.op().inputs[static_cast<size_t>(weight)];
   const std::optional<Tensor> known = op.known(weight);
@@ -78,8 +79,8 @@ Term column_sums(Builder& build, const OpView& op, int weight) {
   return {build, build.constant(sums)};
 }
 
-/// The product of the integers minus their zero points, i32. One number that only a run knows is taken off behind it:
-/// (a - za) b = a b - za * (sums of the columns of b).
+/// The product of the integers minus their zero points, i32. If za is one number that only a run knows, it is
+/// subtracted after the product: (a - za) b = a b - za * (sums of the columns of b).
 Term sums_of(Builder& build, const OpView& op, const Factors& of) {
   const std::vector<ValueId>& in = op.op().inputs;
   const bool are_matrices = op.type(of.a.integers).ndim() > 1 && op.type(of.b.integers).ndim() == 2;
@@ -122,7 +123,7 @@ bool is_weight(const OpView& op, int i) {
   return made->kind == OpKind::Constant;
 }
 
-/// 8-bit operands, of which the second is a signed weight without a zero point.
+/// True for 8-bit operands, the second of which is a signed weight without a zero point.
 bool sums_bytes(const OpView& op, QuantizedOperand a, QuantizedOperand b) {
   const DType left = op.type(a.integers).dtype;
   return is_weight(op, b.integers) && (left == DType::U8 || left == DType::I8) &&
@@ -156,7 +157,7 @@ bool infer_matmul_integer(const OpView& op, std::vector<TensorType>& results) {
   return is_byte_operand(op, 0) && infer_product(op, kIntegers, DType::I32, results);
 }
 
-/// Decompositions and rules have set `zero`: what sums_bytes asks for holds.
+/// True if decompositions and rules have set `zero`: the conditions of sums_bytes hold.
 bool has_zero(const OpView& op) { return op.op().has("zero"); }
 
 bool import_integers(Graph&, OpId, int, const OpView& view) {
@@ -197,7 +198,7 @@ std::vector<ValueId> decompose_to_float(Builder& build, const OpView& op) {
   return {with_bias(build, op, y, 6).cast(op.type(2).dtype).value()};
 }
 
-/// Operand 0 is real, and quantized by its own range.
+/// Operand 0 is real and is quantized by its own range.
 bool infer_dynamic_matmul(const OpView& op, std::vector<TensorType>& results) {
   return is_real_operand(op, 0) && infer_product(op, kDynamic, DType::F32, results);
 }
@@ -214,7 +215,7 @@ std::vector<ValueId> decompose_dynamic_matmul(Builder& build, const OpView& op) 
 }
 
 /// QGemm: a, b with scales and zero points, an i32 bias of the scale alpha * sa * sb, and the result's scale and zero
-/// point, without which the result is real.
+/// point. Without these the result is real.
 bool infer_qgemm(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 2, 2) || !has_ndim(op, 3, 2, 2) || !is_byte_operand(op, 0) || !is_byte_operand(op, 3))
     return false;
@@ -323,7 +324,7 @@ std::vector<ValueId> decompose_qlinear_conv(Builder& build, const OpView& op) {
   const Dims y = op.result_type(0).dims();
   Term sums = convolution_sums(build, op, kImage, kFilters);
   if (op.has(8)) sums = sums + Term(build, along_filters(build, op, 8, y, 1));
-  // Computed before it gets its shape, so that a factor of constants is one.
+  // Computed before it is reshaped, so that a product of constants is folded.
   const Term filter_scale = Term(build, op.op().inputs[4]).cast(DType::F32);
   const Term scales = scalar_operand(build, op, 1) * filter_scale / scalar_operand(build, op, 6);
   Dims shape(y.size() - 1, 1);
@@ -355,7 +356,7 @@ OpDef convolution(OpKind kind, const char* name, Arity inputs, InferFn infer, De
   return def;
 }
 
-/// `zero` is set by decompositions alone.
+/// Only decompositions set `zero`.
 OpDef matmul_integer() {
   OpDef def =
       quantized(OpKind::MatMulInteger, {"MatMulInteger", 10}, {2, 4}, infer_matmul_integer, decompose_matmul_integer);

@@ -1,5 +1,5 @@
-// Random draws. RandomUniform is the primitive: the draw of an element depends on the node and on the element's global
-// index only (ir/README.md, Randomness), so that it is the same for every layout and chunking. All others are computed
+// Random draws. RandomUniform is the primitive. The draw of an element depends only on the node and on the element's
+// global index (ir/README.md, Randomness), so it is the same for every layout and chunking. All others are computed
 // from uniform draws:
 //
 //   RandomNormal     ->  sqrt(-2 log(1 - u)) * cos(2 pi v), two draws an element (Box and Muller, 1958)
@@ -58,8 +58,8 @@ static bool import_random(Graph& graph, OpId id, int, const OpView& view) {
   return import_dtype(graph, id, "dtype", view);
 }
 
-/// low + (high - low) * u, u uniform in [0, 1) from the draw number `first` + the element's global linear index: a node
-/// that needs several draws an element takes them from different places.
+/// low + (high - low) * u, with u uniform in [0, 1). The draw's number is `first` + the element's global linear index.
+/// A node that needs several draws an element takes them from different ranges.
 const OpDef kRandomUniform{.kind = OpKind::RandomUniform,
                            .name = "RandomUniform",
                            .onnx = {"RandomUniform"},
@@ -77,7 +77,8 @@ const OpDef kRandomUniform{.kind = OpKind::RandomUniform,
                            .factors = factors_filled,
                            .eval = eval_random_uniform};
 
-/// Uniform draws in [0, 1), the elements of a tensor of `dims`. `turn` counts the draws that the node takes for each.
+/// Uniform draws in [0, 1) for the elements of a tensor of `dims`. `turn` numbers the draws that the node takes for
+/// each element.
 static Term uniform(Builder& build, const Op& op, DType dtype, const Dims& dims, int64_t turn = 0) {
   const Attrs attrs{{"dtype", dtype_attr(dtype)},
                     {"first", turn * element_count(dims)},
@@ -86,7 +87,7 @@ static Term uniform(Builder& build, const Op& op, DType dtype, const Dims& dims,
   return {build, build.op(OpKind::RandomUniform, {}, attrs)};
 }
 
-/// The dtype that the node asks for, else that of the operand.
+/// The dtype that the node requests, else that of the operand.
 static DType drawn_dtype(const OpView& op) {
   return op.op().has("dtype") ? dtype_of_attr(op.op().integer("dtype")) : op.type(0).dtype;
 }
@@ -145,7 +146,7 @@ static OpDef normal(OpKind kind, const char* name, Arity inputs, InferFn infer) 
   return def;
 }
 
-/// Of a node without a dtype it is f32.
+/// The default dtype is f32.
 static bool import_normal(Graph& graph, OpId id, int opset, const OpView& view) {
   if (!view.op().has("shape")) return view.fail("random-shape", "RandomNormal needs the attribute 'shape'");
   if (!import_random(graph, id, opset, view)) return false;
@@ -209,8 +210,7 @@ static bool infer_multinomial(const OpView& op, std::vector<TensorType>& results
   return true;
 }
 
-/// u is below 1, so that u times the whole sum is below the last partial sum: a class is found, and its weight is not
-/// 0.
+/// u is below 1, so u times the whole sum is below the last partial sum: a class is found, and its weight is not 0.
 static std::vector<ValueId> decompose_multinomial(Builder& build, const OpView& op) {
   const Term x = Term(build, op.op().inputs[0]).cast(wide(op.type(0).dtype));
   const Dims dims = op.result_type(0).dims();

@@ -1,5 +1,5 @@
-// What the files of records share: common inference, attributes of common kinds, reports. A check returns false
-// after it has reported to the op's node; a record's infer returns false then, and the op keeps no types.
+// Common code of the records: inference, attributes of common kinds, reports. A check returns false after it has
+// reported to the op's node. A record's infer then returns false, and the op keeps no types.
 #pragma once
 #include "ir/base/check.h"
 #include "ir/base/contains.h"
@@ -11,12 +11,13 @@ namespace weftc {
 
 /// first, first + 1, ... last - 1.
 std::vector<int64_t> range_of(int64_t first, int64_t last);
-/// From the number of a type in ONNX files (1 is FLOAT); nothing for types that we do not have.
+/// From the number of a type in ONNX files (1 is FLOAT); nothing for types that Weft does not have.
 std::optional<DType> onnx_dtype(int64_t number);
-/// Replaces attribute `attr`, an ONNX type number, by our dtype's; reports types that we do not have.
+/// Replaces attribute `attr`, an ONNX type number, by the number of Weft's dtype; reports types that Weft does not
+/// have.
 bool import_dtype(Graph& graph, OpId op, const char* attr, const OpView& view);
 
-/// An attribute that is one of a few texts, or of a few integers: `choices`, with spaces between. It is required if it
+/// An attribute that is one of a few texts, or of a few integers: `choices`, separated by spaces. It is required if it
 /// has no default.
 inline AttrSpec choice(const char* name, std::optional<AttrValue> otherwise, const char* choices) {
   const bool is_int = otherwise && std::holds_alternative<int64_t>(*otherwise);
@@ -30,18 +31,18 @@ inline AttrSpec flag(const char* name, int64_t otherwise) { return choice(name, 
 bool same_dtypes(const OpView& op, int first = 0, int end = INT_MAX);
 /// True if operand `input` has a floating type; else reports.
 bool is_real_operand(const OpView& op, int input);
-/// True if operand `input` is gone, because it became the attribute `attr` (see ConstantOperand); else reports
-/// that `what` must be known at compile time.
+/// True if operand `input` is absent because it became the attribute `attr` (see ConstantOperand); else reports that
+/// `what` must be known at compile time.
 bool is_known(const OpView& op, int input, const char* attr, const char* what);
-/// is_known, and the attribute is there: from the operand, or as an attribute of an older opset; else reports.
+/// As is_known, and the attribute is present: from the operand, or as an attribute of an older opset; else reports.
 bool is_given(const OpView& op, int input, const char* attr, const char* what);
 /// True if the operand has at_least to at_most dimensions; else reports.
 bool has_ndim(const OpView& op, int input, int at_least, int at_most = 64);
 /// True if no dimension of the operand has a run-time length; else reports that it must be pinned.
 bool is_fixed(const OpView& op, int input);
-/// The same of one dimension.
+/// The same for one dimension.
 bool is_fixed_dim(const OpView& op, int input, int dim);
-/// Dimensions `first` to `end` as one.
+/// Joins dimensions `first` to `end`.
 Extent joined(const OpView& op, const Shape& shape, size_t first, size_t end);
 
 /// Broadcast operands, dtype of the first; all of one dtype.

@@ -1,11 +1,11 @@
-// LSTM, GRU and RNN of ONNX. The product of the whole sequence with the weights does not depend on the states, so that
-// it is one product in front of a Loop over the steps, whose body has the product with the last state and the gates.
+// LSTM, GRU and RNN of ONNX. The product of the whole sequence with the weights does not depend on the states. It is
+// one product before a Loop over the steps; the Loop's body has the product with the last state and the gates.
 //
 //   p = MatMul(X, W^T) + b                                     [steps, batch, gates * hidden]
 //   y, h = Loop(steps) { h_next = f(p[t] + MatMul(h, R^T));  y_next = y with h_next at t }
 //
-// Directions are Loops of their own. Where sequences have lengths, a step behind the end of one leaves its states as
-// they are and gives 0; the reverse direction comes to the end of a sequence with its initial state that way.
+// Each direction is a Loop of its own. If sequences have lengths, a step after the end of one keeps its states and
+// gives 0. In the reverse direction these steps come first, so that the sequence starts with its initial state.
 #include <algorithm>
 #include <functional>
 
@@ -48,8 +48,8 @@ class Direction {
   }
   /// The recurrent half of the bias.
   Term recurrent_bias() { return inner(kCellBias).slice(1, gates_ * sizes_.hidden, 2 * gates_ * sizes_.hidden); }
-  /// The activation function of a gate, behind the clip. The cell of an LSTM is no gate: as in ONNX Runtime, which
-  /// models are exported for, its activation function is not clipped.
+  /// The activation function of a gate, after the clip. The cell of an LSTM is not a gate: its activation function is
+  /// not clipped, as in ONNX Runtime, for which models are exported.
   Term gated(size_t function, Term x) {
     if (!op_.op().has("clip")) return activated(function, x);
     const double clip = op_.op().real("clip");
@@ -58,8 +58,8 @@ class Direction {
   Term activated(size_t function, Term x) { return activate(activations_[function], loop_.body(), x); }
 
   using Step = std::function<std::vector<Term>(Direction&, Term projected, const std::vector<Term>& states)>;
-  /// All steps: the last states, each [1, batch, hidden], behind the sequence of the first one, [steps, batch, hidden],
-  /// if `keeps` asks for it. `adds_bias`: the recurrent half of the bias is added in front of the steps.
+  /// Runs all steps. Returns the last states, each [1, batch, hidden]. If `keeps` is set, the sequence of the first
+  /// state, [steps, batch, hidden], comes first. `adds_bias`: the recurrent half of the bias is added before the loop.
   std::vector<Term> run(const std::vector<int>& initial, bool keeps, const Step& step, bool adds_bias);
 
  private:
@@ -82,8 +82,8 @@ class Direction {
   StepLoop loop_;
 };
 
-/// Rows [first, last) of this direction's weights, turned: [1, columns, rows]. Constants are cut here, so that a kernel
-/// reads a weight of its own, which is packed when the executable is built.
+/// Rows [first, last) of this direction's weights, transposed: [1, columns, rows]. Constants are cut here, so that a
+/// kernel reads a weight of its own, which is packed when the executable is built.
 Term Direction::matrix(Builder& where, int input, int64_t first, int64_t last) {
   const Term all = outer(input);
   const Dims dims = all.dims();
@@ -99,8 +99,8 @@ Term Direction::matrix(Builder& where, int input, int64_t first, int64_t last) {
   return Term(where, where.constant(rows)).transpose({0, 2, 1});
 }
 
-/// The given states of this direction, or zeros. Their batch is that of the sequence, also where a model names it
-/// otherwise: a Loop carries one type.
+/// The given states of this direction, or zeros. Their batch is the sequence's, even if a model gives it another name:
+/// a Loop carries one type.
 Term Direction::initial_state(int input) const {
   const Shape shape{{1}, sizes_.batch, {sizes_.hidden}};
   if (!has(input)) return {build_, zeros_of(shape)};
@@ -120,15 +120,15 @@ Term Direction::projected(bool adds_bias) {
   return adds_bias ? sum + bias.slice(1, half, 2 * half) : sum;
 }
 
-/// Which element of the sequence this step has.
+/// The element of the sequence for this step.
 Term Direction::step_number() {
   const Term i(loop_.body(), loop_.iteration());
   if (!reverse_) return i;
   return Term(loop_.body(), loop_.body().length(length_of(sizes_.steps) - 1)) - i;
 }
 
-/// The length of each sequence, [1, batch, 1]. One that no sequence has is looked up outside of a table, which the
-/// program reports.
+/// The length of each sequence, [1, batch, 1]. An impossible length is looked up outside of a table, which the program
+/// reports.
 Term Direction::lengths() {
   const Term all = positions(build_, DType::I64, op_.extent(length_of(sizes_.steps) + 1), 0, 1);
   return gather(build_, all, outer(kLengths).cast(DType::I64), 0).reshape_to({{1}, sizes_.batch, {1}});
@@ -188,7 +188,7 @@ std::vector<Term> lstm_step(Direction& d, Term p, const std::vector<Term>& state
   return {o * d.activated(2, next), next};
 }
 
-/// What the directions give for one result, along the new dimension 1 (sequence) or 0 (last states).
+/// Joins the directions' parts of one result, along the new dimension 1 (sequence) or 0 (last states).
 ValueId joined(Builder& build, const std::vector<Term>& parts, bool is_sequence, bool batch_first) {
   std::vector<ValueId> values;
   for (const Term& part : parts) {
@@ -202,7 +202,7 @@ ValueId joined(Builder& build, const std::vector<Term>& parts, bool is_sequence,
   return is_sequence ? build.transpose(all, {2, 0, 1, 3}) : build.transpose(all, {1, 0, 2});
 }
 
-/// What differs between the three.
+/// The differences between the three ops.
 struct Cell {
   int64_t gates;
   std::vector<int> initial;  // operands, one for each state
@@ -239,7 +239,7 @@ std::vector<ValueId> decompose_cell(Builder& build, const OpView& op, const Cell
 
 Cell rnn_cell(const OpView&) { return {1, {kInitialHidden}, {"Tanh"}, rnn_step}; }
 
-/// Where the reset gate is applied behind the product, it is behind the bias of the product too.
+/// If the reset gate is applied after the product, it is also applied after the product's bias.
 Cell gru_cell(const OpView& op) {
   const bool linear = int_of(op.op(), "linear_before_reset") != 0;
   return {3,
@@ -259,7 +259,7 @@ Cell lstm_cell(const OpView& op) {
           }};
 }
 
-/// The record of a cell, with the attributes that all have.
+/// The record of a cell, with the attributes common to all.
 template <Cell (*cell)(const OpView&)>
 OpDef record(OpKind kind, const char* name, int operands, int results) {
   OpDef def{.kind = kind, .name = name, .onnx = {name, 7}};
@@ -289,7 +289,7 @@ ValueId step_of_import(Graph& graph, OpId lstm, OpKind kind, std::vector<ValueId
   return graph.result(graph.add(std::move(made), lstm));
 }
 
-/// Weights [directions, inputs, gates] as an LSTM has them, from integers of 8 bits with a scale and a zero point for
+/// Weights [directions, inputs, gates] in an LSTM's form, from integers of 8 bits with a scale and a zero point for
 /// each direction, or for each of its gates.
 ValueId lstm_weight(Graph& graph, OpId lstm, size_t weight, size_t scale, size_t zero) {
   const std::vector<ValueId> in = graph.op(lstm).inputs;
@@ -304,8 +304,8 @@ ValueId lstm_weight(Graph& graph, OpId lstm, size_t weight, size_t scale, size_t
   return step_of_import(graph, lstm, OpKind::Transpose, {scaled}, {{"perm", Dims{0, 2, 1}}});
 }
 
-/// DynamicQuantizeLSTM of com.microsoft has four operands more. ONNX Runtime rounds the sequence and the states to 8
-/// bits besides, each by its own range; here they stay real.
+/// DynamicQuantizeLSTM of com.microsoft has four more operands. ONNX Runtime also rounds the sequence and the states to
+/// 8 bits, each by its own range; here they stay real.
 bool import_lstm(Graph& graph, OpId id, int, const OpView& view) {
   constexpr size_t kOperands = 8, kOfQuantized = 12;
   const size_t count = view.op().inputs.size();

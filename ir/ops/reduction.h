@@ -1,5 +1,5 @@
-// What the records of plain and of composite reductions share: ONNX spells the axes as an attribute (before
-// opset 18; Sum before 13) or as an operand that must be known; canonical is the attribute `axes`, ascending.
+// Common code of the records of plain and composite reductions. ONNX gives the axes as an attribute (before opset 18;
+// Sum before 13) or as an operand that must be constant. The canonical form is the attribute `axes`, ascending.
 #pragma once
 #include "ir/ops/gradient.h"
 
@@ -15,9 +15,9 @@ inline std::vector<AttrSpec> reduction_attrs() {
 std::optional<std::vector<int64_t>> reduced_axes(const OpView& op);
 /// The operand's dtype; reduced dims have extent 1 or are dropped (`keepdims` 0).
 bool infer_reduction(const OpView& op, std::vector<TensorType>& results);
-/// Writes out the axes. An empty list means none from here on, hence noop_with_empty_axes becomes 1.
+/// Stores the axes explicitly. From here on an empty list means no axes, hence noop_with_empty_axes becomes 1.
 void canonical_reduction(Op& op, const OpView& view);
-/// What a reduction gave, or has of g, with extent 1 where it has taken dimensions away.
+/// The result of a reduction, or its derivative g, with extent 1 for dropped dimensions.
 Term with_reduced(const BackwardStep& s, const Term& reduced);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// What the records of ops that own graphs share.
+// Common code of the records of ops that own graphs.
 #pragma once
 #include "ir/ops/record.h"
 

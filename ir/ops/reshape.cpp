@@ -1,9 +1,9 @@
-// Reshape, and what becomes of run-time lengths when a tensor takes another shape. Memory of such lengths is dense, so
-// a shape may join and split them at will as long as both have the same number of elements whatever the lengths are.
+// Reshape, and the handling of run-time lengths when a tensor takes another shape. Memory of such lengths is dense, so
+// a shape may join and split them freely if both shapes have the same number of elements for all lengths.
 //
-//   Reshape(x f32[2, 6], [0, 3, -1])               ->  f32[2, 3, 2]: 0 copies the extent, -1 is what is left
+//   Reshape(x f32[2, 6], [0, 3, -1])               ->  f32[2, 3, 2]: 0 copies the extent, -1 is the remaining extent
 //   Reshape(x f32[batch, seq, 64], [-1, 64])       ->  f32[batch * seq, 64]
-//   Reshape(x f32[n, 3], [-1, 12])                 ->  f32[n / 4, 12], of requests whose n is a multiple of 4
+//   Reshape(x f32[n, 3], [-1, 12])                 ->  f32[n / 4, 12], for requests whose n is a multiple of 4
 #include <algorithm>
 
 #include "ir/base/check.h"
@@ -15,8 +15,8 @@ namespace weftc {
 
 namespace {
 
-/// Finds lengths for dimensions of which only the bounds are known, so that they have as many elements as the operand's
-/// dimensions: each is a number times some of the operand's lengths, and every one of them goes into one dimension.
+/// Finds lengths for dimensions with known bounds only, so that they have as many elements as the operand's dimensions.
+/// Each is a number times some of the operand's lengths, and each of these lengths goes into one dimension.
 class LengthAssignment {
  public:
   LengthAssignment(const Shape& from, const Dims& to) : to_(to) {
@@ -32,7 +32,7 @@ class LengthAssignment {
     find(0, 1);
   }
 
-  /// The ways there are; with several, the one that keeps the operand's order is first.
+  /// All assignments found; if there are several, the one that keeps the operand's order is first.
   const std::vector<std::vector<Length>>& found() const { return found_; }
 
  private:
@@ -41,7 +41,7 @@ class LengthAssignment {
     int64_t bound;
   };
 
-  /// A product of lengths may be taken apart.
+  /// Splits products of lengths into their factors.
   void split_products() {
     for (size_t u = 0; u < units_.size(); ++u) {
       const std::vector<Length::Term>& terms = units_[u].length.terms();
@@ -55,7 +55,7 @@ class LengthAssignment {
     }
   }
 
-  /// Gives dimension `d` and those behind it lengths; `numbers` is the product of the numbers given so far.
+  /// Assigns lengths to dimension `d` and later ones; `numbers` is the product of the numbers assigned so far.
   void find(size_t d, int64_t numbers) {
     if (d == to_.size()) {
       const bool all = std::all_of(taken_.begin(), taken_.end(), [](bool taken) { return taken; });
@@ -65,7 +65,7 @@ class LengthAssignment {
     take(d, 0, Length(1), to_[d], numbers);
   }
 
-  /// Dimension `d` gets `length` and perhaps units from number `u` on, which must make `rest` of its bound.
+  /// Gives dimension `d` `length` and optionally units from number `u` on, which must make up `rest` of its bound.
   void take(size_t d, size_t u, const Length& length, int64_t rest, int64_t numbers) {
     constexpr size_t kMost = 2;  // more than one is ambiguous
     if (found_.size() >= kMost) return;
@@ -90,7 +90,7 @@ class LengthAssignment {
   std::vector<std::vector<Length>> found_;
 };
 
-/// An extent of this length: one of the operand's, or a product of such, whose bounds may be tighter than the length's.
+/// An extent of this length: one of the operand's or a product of such, whose bounds may be tighter than the length's.
 Extent extent_of(const OpView& op, const Length& length) {
   Length rest = length;
   int64_t bound = 1;
@@ -105,7 +105,7 @@ Extent extent_of(const OpView& op, const Length& length) {
   return made;
 }
 
-/// The extents of these lengths; nothing if their bounds have room for another number of elements than the operand's.
+/// The extents of these lengths; nothing if their bounds give another number of elements than the operand's.
 std::optional<Shape> shape_of_lengths(const OpView& op, const std::vector<Length>& lengths) {
   Shape shape;
   for (const Length& length : lengths) shape.push_back(extent_of(op, length));
@@ -140,19 +140,19 @@ std::vector<Group> groups_of(const Shape& from, const Dims& to) {
   return groups;
 }
 
-/// The length where all names that are 1 at most are 1.
+/// The length, with all names whose bound is 1 set to 1.
 Length without_ones(const Length& length) {
   return substitute(length, [](const LengthSymbol& name) {
     return name.high == 1 ? Length(1) : Length(std::make_shared<const LengthSymbol>(name));
   });
 }
 
-/// True if two lists of lengths differ in where lengths of one element at most stand: those that have one are alike.
+/// True if two lists of lengths differ only in the positions of lengths that are at most 1.
 bool differ_by_ones(const std::vector<Length>& a, const std::vector<Length>& b) {
   return std::ranges::equal(a, b, [](const Length& x, const Length& y) { return without_ones(x) == without_ones(y); });
 }
 
-/// True if two lengths are equal in some runs, as far as their bounds say.
+/// True if two lengths can be equal in some run, judging by their bounds.
 bool may_be_equal(const Length& a, const Length& b) {
   const Length gap = b - a;
   return gap.low() <= 0 && gap.high() >= 0;
@@ -168,7 +168,7 @@ std::optional<Shape> reshaped(const OpView& op, const Dims& dims) {
   };
   if (element_count(bounds(from)) != element_count(dims)) return fail("reshape-count", "");
   if (is_static(from)) return shape_of(dims);
-  // A type that the result has already says more than its bounds.
+  // A type that the result already has is more precise than its bounds.
   if (!op.op().outputs.empty()) {
     const Shape& known = op.result_type(0).shape;
     if (bounds(known) == dims && may_be_equal(element_length(from), element_length(known))) return known;
@@ -197,7 +197,7 @@ static void copy_linear(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// A product and another one, of which this has a single term, without the lengths that are factors of both.
+/// Two products (the second has one term), without the lengths that are factors of both.
 static std::pair<Length, Length> without_common_factors(Length total, Length known) {
   if (known.terms().size() == 1)
     for (const LengthSymbolPtr& factor : std::vector(known.terms()[0].factors))
@@ -206,8 +206,8 @@ static std::pair<Length, Length> without_common_factors(Length total, Length kno
   return {total, known};
 }
 
-/// The lengths asked for, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1 takes
-/// what is left); nothing where they cannot have as many elements as the operand.
+/// The requested lengths, with 0 and -1 resolved (ONNX Reshape-21: 0 copies the extent unless allowzero, one -1 is the
+/// remaining extent). Nothing if they cannot have as many elements as the operand.
 static std::optional<std::vector<Length>> asked_lengths(const OpView& op, std::vector<Length> asked) {
   const Shape& from = op.type(0).shape;
   const Length total = element_length(from);
@@ -232,7 +232,7 @@ static std::optional<std::vector<Length>> asked_lengths(const OpView& op, std::v
   return asked;
 }
 
-/// a = b without the number that divides both.
+/// a = b, divided by their common divisor.
 static LengthRelation equal(const Length& a, const Length& b) {
   const Length& one = a.is_constant() ? b : a;
   const Length number = one.terms().size() == 1 ? one.terms()[0].coefficient : 1;
@@ -240,8 +240,8 @@ static LengthRelation equal(const Length& a, const Length& b) {
   return left && right ? LengthRelation{"", *left, *right} : LengthRelation{"", a, b};
 }
 
-/// Where the lengths of operand and result are not the same product, requests have as many elements in both: a
-/// dimension that is what the others leave, rounded down, has no rest.
+/// If the lengths of operand and result are not the same product, each request must have as many elements in both: a
+/// dimension computed by rounding a quotient down must have no remainder.
 static std::vector<LengthRelation> relate_reshape(const OpView& op) {
   const Shape& shape = op.result_type(0).shape;
   const Length before = element_length(op.type(0).shape), behind = element_length(shape);
@@ -257,7 +257,7 @@ static std::vector<LengthRelation> relate_reshape(const OpView& op) {
   return {equal(before, behind)};
 }
 
-/// Reports a list of numbers that is no shape for the operand.
+/// Reports a list of numbers that is not a shape for the operand.
 static bool is_shape(const OpView& op, const std::vector<Length>& asked) {
   int open = 0;
   for (size_t d = 0; d < asked.size(); ++d) {
@@ -270,13 +270,13 @@ static bool is_shape(const OpView& op, const std::vector<Length>& asked) {
   return true;
 }
 
-/// The shape asked for; nothing after reporting.
+/// The requested shape; nothing after reporting.
 static std::optional<Shape> asked_shape(const OpView& op) {
   const std::vector<Length> asked = *op.lengths_of("shape", 1);
   if (!is_shape(op, asked)) return {};
   if (const auto lengths = asked_lengths(op, asked)) return shape_of_lengths(op, *lengths);
   const Shape& from = op.type(0).shape;
-  // The canonical form, which the compiler's own ops have too, names run-time lengths by their bounds.
+  // The canonical form, which the compiler's own ops also have, gives run-time lengths by their bounds.
   const bool has_bounds = op.op().has("shape") && int_of(op.op(), "allowzero") &&
                           std::all_of(asked.begin(), asked.end(), [](const Length& l) { return l.low() >= 0; });
   if (has_bounds) return reshaped(op, ints_of(op.op(), "shape"));
@@ -299,7 +299,7 @@ static bool infer_reshape(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The shape without 0 and -1 reads the same for everyone after this.
+/// Stores the shape without 0 and -1, in which all later passes read it.
 static void canonical_reshape(Op& op, const OpView& view) {
   const Dims dims = bounds(*asked_shape(view));
   op.set("allowzero", int64_t{1});

@@ -1,5 +1,5 @@
-// What the two ways of resizing share: by positions that are known now (resize.cpp), and by positions that a run
-// computes from its lengths (resize_lengths.cpp).
+// Common code of the two ways of resizing: with positions known at compile time (resize.cpp), and with positions that a
+// run computes from its lengths (resize_lengths.cpp).
 #pragma once
 #include "ir/ops/formula.h"
 
@@ -17,14 +17,14 @@ struct ResizeAxis {
   bool is_unchanged() const { return from == to && scale == 1 && roi_start == 0 && roi_end == 1; }
 };
 
-/// `nearest_mode` of before opset 11, which has no such attribute: it depends on the scale.
+/// `nearest_mode` before opset 11, which has no such attribute: it depends on the scale.
 constexpr const char* kNearestByScale = "by_scale";
 /// How a position between two elements is rounded along the axis.
 std::string nearest_mode(const Op& op, const ResizeAxis& axis);
 
-/// The number of elements that `scale` makes of so many; nothing where that is no polynomial.
+/// The number of elements after scaling; nothing if that is not a polynomial.
 std::optional<Length> resized_length(const Length& from, double scale);
-/// True if the op's attributes allow to resize an axis of run-time length; else reports.
+/// True if the op's attributes allow resizing an axis of run-time length; else reports.
 bool resizes_lengths(const OpView& op);
 /// Resizes an axis of run-time length to `extent`.
 Term resize_length(Builder& build, const Op& op, Term x, const ResizeAxis& axis, const Extent& extent);

@@ -1,10 +1,10 @@
-// Regions of images, brought to one size: RoiAlign (ONNX RoiAlign-22) interpolates at sampling places within each bin,
+// Regions of images, resized to one size. RoiAlign (ONNX RoiAlign-22) interpolates at sampling places within each bin.
 // MaxRoiPool takes the maximum of the elements that a bin covers.
 //
 //   region 8 wide, 4 bins, sampling_ratio 2:     bin 0: places 0.5 and 1.5     bin 1: 2.5 and 3.5     ...
 //
 // With sampling_ratio 0 the number of places in a bin follows from the size of its region, which is data. The mean over
-// them is then a product of matrices: how much each row, and each column, of the image counts in each bin.
+// them is then a product of matrices: the weights of each row and each column of the image in each bin.
 #include <limits>
 
 #include "ir/ops/index.h"
@@ -24,7 +24,7 @@ struct RoiAxis {
   Term bin;               // length of a bin, [regions]
 };
 
-/// RoiAlign-10 has no half pixel to move.
+/// RoiAlign-10 does not shift by half a pixel.
 bool import_roi_align(Graph& graph, OpId id, int opset, const OpView& view) {
   if (opset < 16 && !view.op().has("coordinate_transformation_mode"))
     graph.edit(id).set("coordinate_transformation_mode", std::string("output_half_pixel"));
@@ -61,7 +61,7 @@ bool infer_roi_align(const OpView& op, std::vector<TensorType>& results) {
          have_shapes(op, shape_of_batch(op), "roi-dims");
 }
 
-/// There is an element to read.
+/// There must be an element to read.
 std::vector<LengthRelation> relate_image(const OpView& op) {
   std::vector<LengthRelation> relations;
   for (const Extent& extent : {op.type(0).shape[2], op.type(0).shape[3]})
@@ -83,7 +83,7 @@ Shape for_each_region(const Extent& regions, size_t ndim) {
   return shape;
 }
 
-/// The axis that the corners in columns `first` and first + 2 of the regions tell.
+/// The axis whose corners are in columns `first` and first + 2 of the regions.
 RoiAxis roi_axis(const Op& op, Term regions, int64_t first, const Extent& extent, const char* bins) {
   const bool half_pixel = text_of(op, "coordinate_transformation_mode") == "half_pixel";
   const Shape count{regions.shape()[0]};
@@ -93,19 +93,20 @@ RoiAxis roi_axis(const Op& op, Term regions, int64_t first, const Extent& extent
   };
   const Term start = corner(first);
   Term length = corner(first + 2) - start;
-  if (!half_pixel) length = length.apply(OpKind::Max, 1);  // malformed regions have extent 1
+  if (!half_pixel) length = length.apply(OpKind::Max, 1);  // a malformed region gets extent 1
   const int64_t number = int_of(op, bins);
   return {extent, number, int_of(op, "sampling_ratio"), start, length / static_cast<double>(number)};
 }
 
-/// Whether a place counts, and its position within the image. Up to one element beyond the border counts as the border.
+/// Whether a place counts, and its position within the image. A place at most one element beyond the border is moved to
+/// the border.
 std::pair<Term, Term> within(Builder& build, const RoiAxis& axis, Term place) {
   const Term last = extent_plus(build, place, axis.extent, -1);
   return {place >= -1 && place <= extent_plus(build, place, axis.extent, 0),
           place.apply(OpKind::Max, 0).apply(OpKind::Min, last)};
 }
 
-/// The taps of all places, which lie as dims [bins, samples] at dimension `dim` of six, behind the regions.
+/// The taps of all places: dims [bins, samples] at dimension `dim` of six, after the regions.
 std::vector<SampleTap> roi_taps(Builder& build, const RoiAxis& axis, int dim) {
   const Shape column = for_each_region(axis.start.shape()[0], 6);
   const DType dtype = axis.start.dtype();
@@ -119,7 +120,7 @@ std::vector<SampleTap> roi_taps(Builder& build, const RoiAxis& axis, int dim) {
           {border_index(build, low + 1, axis.extent), counts.choose(part, none), {}}};
 }
 
-/// A fixed number of places in each bin. With mode max the largest of the weighted elements counts, not of their sums.
+/// A fixed number of places in each bin. Mode max takes the maximum of the weighted elements, not of their sums.
 Term align_fixed(Builder& build, const Op& op, Term x, Term batch, const RoiAxis& y_axis, const RoiAxis& x_axis) {
   const Term first = image_positions(build, x.shape(), 2);  // [N, C]
   const Extent regions = batch.shape()[0];
@@ -132,11 +133,11 @@ Term align_fixed(Builder& build, const Op& op, Term x, Term batch, const RoiAxis
   return largest.reduce(OpKind::ReduceMax, {3, 5}, false);
 }
 
-/// How many places a bin of each region has.
+/// The number of places in a bin of each region.
 Term adaptive_samples(const RoiAxis& axis) { return axis.bin.apply(OpKind::Ceil); }
 
-/// How much each element of the dimension counts in each bin: [regions, bins, extent]. Places are at most 1 apart, and
-/// more than half of that where there are two or more: of those in a bin at most five lie less than 1 from an element.
+/// The weight of each element of the dimension in each bin: [regions, bins, extent]. Places are at most 1 apart. If a
+/// bin has two or more, they are more than 1/2 apart, so at most five of them lie less than 1 from an element.
 Term adaptive_weights(Builder& build, const RoiAxis& axis) {
   constexpr int kNear = 7;  // with one more at each end, where rounding decides
   const Shape column = for_each_region(axis.start.shape()[0], 3);
@@ -157,7 +158,7 @@ Term adaptive_weights(Builder& build, const RoiAxis& axis) {
   return *sum;
 }
 
-/// The mean over as many places as a bin is long.
+/// The mean over as many places as the bin's length.
 Term align_adaptive(Builder& build, Term x, Term batch, const RoiAxis& y_axis, const RoiAxis& x_axis) {
   const Extent regions = batch.shape()[0];
   const Term images = gather(build, x, batch, 0);
@@ -190,10 +191,10 @@ bool infer_max_roi_pool(const OpView& op, std::vector<TensorType>& results) {
   return same_dtypes(op) && infer_regions(op, 5, shape[0], shape[1], results);
 }
 
-/// To the nearest whole number, halves away from zero.
+/// Rounds to the nearest integer, halves away from zero.
 Term rounded(Term x) { return x.apply(OpKind::Sign) * (x.apply(OpKind::Abs) + 0.5).floor(); }
 
-/// Whether an element of the extent lies in a bin: [regions, bins, extent].
+/// Whether an element of the extent is in a bin: [regions, bins, extent].
 Term covered(Builder& build, Term regions, int64_t first, double scale, int64_t bins, const Extent& extent) {
   const auto corner = [&](int64_t c) {
     return rounded(regions.slice(1, c, c + 1) * scale).reshape_to(for_each_region(regions.shape()[0], 3));
@@ -205,7 +206,7 @@ Term covered(Builder& build, Term regions, int64_t first, double scale, int64_t 
   return element >= from && element < to;
 }
 
-/// The maximum over the columns of each bin, then over the rows; 0 where a bin covers nothing.
+/// The maximum over the columns of each bin, then over the rows; 0 if a bin covers nothing.
 std::vector<ValueId> decompose_max_roi_pool(Builder& build, const OpView& op) {
   const Op& pool = op.op();
   const Shape x = op.type(0).shape;

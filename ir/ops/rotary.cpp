@@ -1,5 +1,5 @@
-// RotaryEmbedding (ONNX RotaryEmbedding-23): pairs of elements of each head are turned by an angle that depends
-// on the position in the sequence. Pairs are the two halves of the turned part, or neighbours if `interleaved`:
+// RotaryEmbedding (ONNX RotaryEmbedding-23): pairs of elements of each head are rotated by an angle that depends on the
+// position in the sequence. Pairs are the two halves of the rotated part, or neighbours if `interleaved`:
 //
 //   a' = cos * a - sin * b,  b' = sin * a + cos * b        cos, sin: a row of the cache for each position
 //
@@ -12,15 +12,14 @@ namespace weftc {
 
 namespace {
 
-/// Heads, extent of a head, and how much of it is turned.
+/// Heads, extent of a head, and the number of rotated elements.
 struct Heads {
   bool is_flat;  // B, S, H*D instead of B, H, S, D
   Extent batch, sequence;
   int64_t count, size, turned;
 };
 
-/// Extents by the spelling of the operand; nothing after reporting. rotary_embedding_dim 0 turns the whole
-/// head.
+/// Extents from the operand's form; nothing after reporting. rotary_embedding_dim 0 rotates the whole head.
 std::optional<Heads> heads_of(const OpView& op) {
   const Dims x = op.dims(0);
   const Shape& shape = op.type(0).shape;
@@ -37,7 +36,7 @@ std::optional<Heads> heads_of(const OpView& op) {
   return heads;
 }
 
-/// The rows of both caches are those of the positions, or without these one for each place of the sequence.
+/// Both caches have a row for each position; without positions, one for each element of the sequence.
 OperandShapes shapes_of(const OpView& op, const Heads& heads) {
   if (op.has(3)) return {{2, op.type(1).shape}, {3, {heads.batch, heads.sequence}}};
   const Shape cache{heads.batch, heads.sequence, {heads.turned / 2}};
@@ -56,7 +55,7 @@ bool has_caches(const OpView& op, const Heads& heads) {
   return have_shapes(op, shapes_of(op, heads), "rotary-cache");
 }
 
-/// The operand's type: only values change.
+/// The result has the operand's type.
 bool infer_rotary(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 3, 4) || !has_ndim(op, 1, 2, 3) || !is_real_operand(op, 0)) return false;
   const int last = op.type(0).ndim() - 1;
@@ -79,7 +78,7 @@ Term concat(Builder& build, Term a, Term b, int64_t axis) {
   return {build, build.op(OpKind::Concat, {a.value(), b.value()}, {{"axis", axis}})};
 }
 
-/// Which elements of x [.., heads, turned] are turned together: first and second halves, or neighbours.
+/// The elements of x [.., heads, turned] that are rotated together: first and second halves, or neighbours.
 std::pair<Term, Term> pairs_of(Term x, bool interleaved) {
   Shape half = x.shape();
   const int64_t count = half[3].bound / 2;
@@ -91,7 +90,7 @@ std::pair<Term, Term> pairs_of(Term x, bool interleaved) {
   return {paired.slice(4, 0, 1).reshape_to(half), paired.slice(4, 1, 2).reshape_to(half)};
 }
 
-/// The inverse: both members of each pair where they were.
+/// The inverse: puts both members of each pair back in place.
 Term joined(Builder& build, Term a, Term b, bool interleaved) {
   if (!interleaved) return concat(build, a, b, 3);
   Shape single = a.shape(), whole = a.shape();
@@ -100,8 +99,7 @@ Term joined(Builder& build, Term a, Term b, bool interleaved) {
   return concat(build, a.reshape_to(single), b.reshape_to(single), 4).reshape_to(whole);
 }
 
-/// Computes on [.., heads, size], turns the first `turned` elements of a head and puts the others behind them
-/// unchanged.
+/// Works on [.., heads, size]: rotates the first `turned` elements of a head and appends the others unchanged.
 std::vector<ValueId> decompose_rotary(Builder& build, const OpView& op) {
   const Heads heads = *heads_of(op);
   const std::vector<ValueId> in = op.op().inputs;

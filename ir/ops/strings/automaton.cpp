@@ -1,7 +1,7 @@
-// From a pattern to states by subsets. A *place* is a node of the automaton that follows the pattern's structure
-// (Thompson's construction): it takes a byte of a range, or leads on without one, perhaps only where an assertion
-// holds. A *state* is the set of places that one may stand in behind some bytes, together with what assertions have to
-// know of the last of them.
+// Converts a pattern to states by the subset construction. A *place* is a node of the automaton that follows the
+// pattern's structure (Thompson's construction). It consumes a byte of a range, or leads on without one, perhaps only
+// if an assertion holds. A *state* is the set of places that are possible after some bytes, with the properties of the
+// last byte that assertions need.
 //
 //   a|b\b    places   0 -> 1, 2    1: a -> 4    2: b -> 3    3: \b -> 4    4: end
 //   states   {0}, at the beginning     a leads to {4}      b leads to {3}, where the string may end: an edge of a word
@@ -18,7 +18,7 @@ namespace weftc {
 namespace {
 
 constexpr size_t kMostPlaces = 100000, kMostStates = 2048;
-constexpr size_t kMostVisits = 20'000'000;  // of places, while states are made: within a second
+constexpr size_t kMostVisits = 20'000'000;  // of places, while states are built: less than a second
 
 struct PatternPlace {
   enum class Kind : uint8_t { Bytes, Free, Assert, End };
@@ -28,11 +28,11 @@ struct PatternPlace {
   std::vector<int> next = {};
 };
 
-/// Writes the places of a pattern from its end to its beginning: each part is told where to go on.
+/// Writes the places of a pattern from its end to its beginning: each part is given its successor.
 class PlaceWriter {
  public:
   int end() { return add({.kind = PatternPlace::Kind::End}); }
-  /// The first place of a pattern that is followed by `next`; -1 where there are too many.
+  /// The first place of a pattern that is followed by `next`; -1 if there are too many.
   int write(const Regex& pattern, int next);
   std::vector<PatternPlace>& places() { return places_; }
 
@@ -100,14 +100,14 @@ int PlaceWriter::set(const std::vector<PointRange>& ranges, int next) {
   return fork(std::move(starts));
 }
 
-/// Splits code points until those of a range have bytes that vary on their own: [first byte] [second byte] ...
+/// Splits ranges of code points until each has independent ranges of bytes: [first byte] [second byte] ...
 void PlaceWriter::points(char32_t first, char32_t last, int next, std::vector<int>& starts) {
   for (const char32_t most : {0x7fu, 0x7ffu, 0xd7ffu, 0xdfffu, 0xffffu})
     if (first <= most && last > most) {
       points(first, most, next, starts);
       return points(most + 1, last, next, starts);
     }
-  if (first >= 0xd800 && last <= 0xdfff) return;  // surrogates stand in no UTF-8
+  if (first >= 0xd800 && last <= 0xdfff) return;  // UTF-8 has no surrogates
   const std::string low = *utf8_of(std::u32string(1, first)), high = *utf8_of(std::u32string(1, last));
   for (size_t behind = 1; behind < low.size(); ++behind) {
     const char32_t mask = (char32_t{1} << 6 * behind) - 1;
@@ -129,7 +129,7 @@ void PlaceWriter::points(char32_t first, char32_t last, int next, std::vector<in
   starts.push_back(next);
 }
 
-/// What stands beside a place in the string.
+/// The character class next to a place in the string.
 enum class Beside : uint8_t { Edge, Newline, Word, Other };
 
 Beside kind_of(int byte) {
@@ -182,14 +182,14 @@ class StateWriter {
 
  private:
   int32_t number_of(State state) {
-    // One state for all that cannot match any more; without assertions nobody asks what stands in front.
+    // One state for all that cannot match any more. Without assertions, the byte before does not matter.
     if (state.places.empty() || !has_assertions_) state.before = Beside::Other;
     const auto [at, is_new] = numbers_.emplace(std::move(state), static_cast<int32_t>(states_.size()));
     if (is_new) states_.push_back(&at->first);
     return at->second;
   }
 
-  /// Marks the bytes that lead elsewhere than the byte before them may.
+  /// Finds bytes that may lead elsewhere than their predecessors.
   void find_alike() {
     for (int byte = 0; byte < 256; ++byte) differs_[byte] = byte == 0 || kind_of(byte) != kind_of(byte - 1);
     for (const PatternPlace& place : places_) {
@@ -224,7 +224,7 @@ class StateWriter {
     return number_of(std::move(next));
   }
 
-  /// The places that are reached without a byte, where `behind` follows.
+  /// The places reached without a byte, given the class of the next byte.
   std::vector<int> closure(const State& state, Beside behind) {
     std::vector<int> found, open = state.places;
     std::vector<bool> is_found(places_.size());

@@ -13,7 +13,7 @@ namespace weftc {
 
 namespace {
 
-/// Of a finite number: its digits, the first one not 0, and the power of ten of that one.
+/// A finite number: its digits, the first one not 0, and the power of ten of the first digit.
 struct Digits {
   std::string digits;
   int exponent;
@@ -68,7 +68,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Nothing for what is no number as a whole.
+/// Nothing if the whole text is not a number.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
@@ -87,7 +87,7 @@ std::optional<double> real_in(const std::string& text) {
   return number_in<double>(text);
 }
 
-/// A whole number, or a real one without its fraction.
+/// An integer, or a real number truncated.
 std::optional<int64_t> integer_in(const std::string& text, DType dtype) {
   if (dtype == DType::U64)
     if (const auto whole = number_in<uint64_t>(text)) return static_cast<int64_t>(*whole);

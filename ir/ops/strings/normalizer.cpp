@@ -1,5 +1,5 @@
-// StringNormalizer (ONNX StringNormalizer-10): leaves words out of a list, and changes the case of the others. Where no
-// word is left, the result is "".
+// StringNormalizer (ONNX StringNormalizer-10): removes stop words from a list, and changes the case of the others. If
+// no word remains, the result is "".
 //
 //   "Monday" "tuesday" "monday"   without "monday", in any case, as capitals   ->   "TUESDAY"
 #include <algorithm>
@@ -73,7 +73,7 @@ std::vector<std::string> stop_words(const Op& op) {
   return words;
 }
 
-/// The places of the words that stay.
+/// The positions of the words that remain.
 std::vector<int64_t> kept_places(const OpView& op, const Tensor& words) {
   const std::vector<std::string> stop = stop_words(op.op());
   std::vector<int64_t> kept;
@@ -85,7 +85,7 @@ std::vector<int64_t> kept_places(const OpView& op, const Tensor& words) {
   return kept;
 }
 
-/// Turkish, Azeri and Lithuanian letters have other cases than those of Unicode's table.
+/// Refuses Turkish, Azeri and Lithuanian: their cases differ from Unicode's table.
 bool check_locale(const OpView& op) {
   const std::string locale = text_of(op.op(), "locale");
   for (const char* language : {"tr", "az", "lt"})
@@ -121,7 +121,7 @@ bool infer_normalizer(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The words that stay, of which data decides the number: where there are none, "", which stands in front of all.
+/// The remaining words, whose number data decides. Without any, the result is the "" that is prepended to the list.
 Term chosen_words(Builder& build, const OpView& op, Term words) {
   const Term compared = int_of(op.op(), "is_case_sensitive") ? words : with_case(build, words, false);
   const std::vector<std::string> stop = stop_words(op.op());

@@ -1,7 +1,7 @@
 // A parser by recursive descent, on code points:
 //
 //   choice    sequence | sequence | ...
-//   sequence  repeats, one behind the other
+//   sequence  repeats, one after the other
 //   repeat    an atom, then perhaps one of * + ? {n,m}
 //   atom      a code point, a set, an assertion, a group
 #include "ir/ops/strings/regex.h"
@@ -90,7 +90,7 @@ bool RegexParser::sequence(Regex& pattern, int depth) {
   return true;
 }
 
-/// How often the largest repetition in a tree is repeated.
+/// Product of the nested repetitions with the largest product in a tree.
 int repeats_of(const Regex& pattern) {
   int most = 1;
   for (const Regex& part : pattern.parts) most = std::max(most, repeats_of(part));
@@ -108,7 +108,7 @@ bool RegexParser::repeated(Regex& pattern, int depth) {
   }
   int least = 0, most = -1;
   if (!counts(least, most)) return fault_.what.empty();
-  eat(U"?");  // takes as little as possible
+  eat(U"?");  // lazy; has no effect here
   Regex made{.kind = Regex::Kind::Repeat, .parts = {std::move(pattern)}, .least = least, .most = most};
   pattern = std::move(made);
   if (repeats_of(pattern) > kMostRepeats) return fail(format("repeats a part more than {} times", kMostRepeats));
@@ -118,7 +118,7 @@ bool RegexParser::repeated(Regex& pattern, int depth) {
   return fault_.what.empty();
 }
 
-/// The sign of a repetition, if there is one. False without one; the fault then says whether it was wrong.
+/// Parses the sign of a repetition. False without one; the fault then says whether the sign was wrong.
 bool RegexParser::counts(int& least, int& most) {
   if (eat(U"*")) return least = 0, most = -1, true;
   if (eat(U"+")) return least = 1, most = -1, true;
@@ -131,7 +131,7 @@ bool RegexParser::counts(int& least, int& most) {
     is_count = next_is(U"}") || number(to);
   else
     to = from;
-  if (!is_count || !eat(U"}")) return at_ = at, false;  // a '{' like any other
+  if (!is_count || !eat(U"}")) return at_ = at, false;  // an ordinary '{'
   if (from > kMostRepeats || to > kMostRepeats || (to >= 0 && from > to))
     return fail("has a repetition {n,m} that is not in order or above 1000");
   return least = from, most = to, true;
@@ -187,7 +187,7 @@ bool RegexParser::group(Regex& pattern, int depth) {
   } else if (eat(U"?")) {
     if (peek() == U'=' || peek() == U'!') return fail("looks ahead, which RE2 has not");
     if (!flags()) return false;
-    if (eat(U")")) return true;  // they hold to the end of the group around
+    if (eat(U")")) return true;  // flags hold to the end of the enclosing group
     if (!eat(U":")) return fail("has a group '(?' of an unknown kind");
   }
   if (!choice(pattern, depth + 1)) return false;
@@ -219,7 +219,7 @@ bool RegexParser::flags() {
   }
 }
 
-/// A set that a letter behind a backslash stands for, if one does.
+/// The set that an escaped letter names, if it names one.
 std::optional<PointSet> RegexParser::named_set() {
   if (!next_is(U"\\") || peek(1) >= 0x80) return {};
   const auto letter = static_cast<char>(peek(1));
@@ -231,7 +231,7 @@ std::optional<PointSet> RegexParser::named_set() {
   return is_capital ? complement(*named) : named;
 }
 
-/// An assertion, a named set or a code point behind a backslash.
+/// An assertion, a named set or a code point after a backslash.
 bool RegexParser::escape(Regex& pattern) {
   struct Row {
     char32_t letter;
@@ -284,7 +284,7 @@ bool RegexParser::escaped_point(char32_t& point) {
     const size_t first = at_;
     return (digits(16, 2, point) && at_ == first + 2) || fail("has a '\\x' without two digits");
   }
-  // One digit refers to a group, which RE2 has not; more of them are octal.
+  // One digit refers to a group, which RE2 does not support; several digits are octal.
   const bool is_octal = c == U'0' || (c >= U'1' && c <= U'7' && peek(1) >= U'0' && peek(1) <= U'7');
   if (is_octal) return digits(8, 3, point);
   const bool is_word = (c >= U'0' && c <= U'9') || (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || c == U'_';
@@ -292,7 +292,7 @@ bool RegexParser::escaped_point(char32_t& point) {
   return point = c, ++at_, true;
 }
 
-/// [a-z], [^a-z]; a ']' in front is one of the set.
+/// [a-z], [^a-z]; a ']' in first position belongs to the set.
 bool RegexParser::set(Regex& pattern) {
   at_ += 1;
   const bool is_others = eat(U"^");
@@ -302,7 +302,7 @@ bool RegexParser::set(Regex& pattern) {
     if (!set_item(found)) return false;
   }
   at_ += 1;
-  // What is not in a set is neither in one case nor in the other.
+  // The complement is taken after the other case of letters is added.
   if (!literal(pattern, std::move(found))) return false;
   if (is_others) pattern.set = complement(pattern.set);
   return true;

@@ -1,5 +1,5 @@
-// A regular expression in RE2's syntax as a tree. What only says which of several matches is taken (groups that are
-// captured, greed) is left out of it: a string either matches as a whole or does not.
+// The tree of a regular expression in RE2's syntax. Syntax that only selects among several matches (captured groups,
+// greed) is dropped: a string either matches as a whole or does not.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// What holds at a place between two bytes, or at the ends.
+/// A condition on a position between two bytes, or at the ends.
 enum class Assertion : uint8_t { TextBegin, TextEnd, LineBegin, LineEnd, WordEdge, NoWordEdge };
 
 struct Regex {
@@ -15,17 +15,17 @@ struct Regex {
   Kind kind = Kind::Empty;
   PointSet set = {};              // Set: one code point of these
   Assertion assertion{};          // Assert
-  std::vector<Regex> parts = {};  // Sequence, Choice; the one of Repeat
+  std::vector<Regex> parts = {};  // Sequence, Choice; Repeat has one
   int least = 0, most = -1;       // Repeat; -1: any number of times
 };
 
-/// What is wrong with an expression, or which of its parts is not supported.
+/// The error in an expression, or the part of it that is not supported.
 struct RegexFault {
   bool is_unsupported = false;
   std::string what;
 };
 
-/// Reads an expression. False after filling in `fault`.
+/// Parses an expression. False after filling in `fault`.
 bool parse_regex(std::string_view text, Regex& pattern, RegexFault& fault);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Sets of code points: those that have names in regular expressions, and operations on them.
+// Sets of code points: those named in regular expressions, and operations on them.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,12 +17,12 @@ using PointSet = std::vector<PointRange>;
 PointSet sorted_set(PointSet set);
 /// All code points that are not in the set.
 PointSet complement(const PointSet& set);
-/// With the other case of every letter. Nothing where that is not known: of letters beyond ASCII.
+/// Adds the other case of every letter. Nothing for letters beyond ASCII, whose cases are not known.
 std::optional<PointSet> without_case(PointSet set);
 
-/// The set that a letter behind a backslash stands for: d, s or w; a capital letter stands for all others.
+/// The set of an escape letter: d, s or w; a capital letter gives the complement.
 std::optional<PointSet> escaped_set(char letter);
-/// The set that a name of POSIX stands for: "alpha".
+/// The set of a POSIX name: "alpha".
 std::optional<PointSet> posix_set(std::string_view name);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// StringSplit (ONNX StringSplit-20): the pieces of each string, along a new dimension that is as long as the most
-// pieces, and how many each one has.
+// StringSplit (ONNX StringSplit-20): the pieces of each string, along a new dimension of the maximum number of pieces,
+// and the number of pieces of each string.
 //
 //   "a.b" "c"  by "."   ->   a b    2
 //                            c ""   1
@@ -38,11 +38,11 @@ std::vector<std::string> pieces_of(std::string_view text, const std::string& del
   }
 }
 
-/// What PieceCount and Piece are given: where strings are cut, and how often at most.
+/// Attributes of PieceCount and Piece: the delimiter, and the maximum number of cuts.
 const std::string& delimiter_of(const Op& op) { return text_of(op, "delimiter"); }
 int64_t most_cuts_of(const Op& op) { return std::max<int64_t>(int_of(op, "maxsplit"), -1); }
 
-/// How many pieces a string that fits an element may have.
+/// The maximum number of pieces of a string that fits into an element.
 int64_t most_pieces(const Op& op) {
   const auto width = static_cast<int64_t>(delimiter_of(op).size());
   const int64_t pieces = width == 0 ? (kMostStringBytes + 1) / 2 : kMostStringBytes / width + 1;
@@ -56,7 +56,7 @@ int64_t longest_of(const Op& op, const Tensor& strings) {
   return static_cast<int64_t>(longest);
 }
 
-/// Whether the strings are known now, or there are none.
+/// Whether the strings are constant, or the tensor is empty.
 bool is_counted_now(const OpView& op) { return op.type(0).count() == 0 || op.known(0); }
 
 bool infer_split(const OpView& op, std::vector<TensorType>& results) {
@@ -69,7 +69,7 @@ bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The length of the new dimension: 0 where a run-time length leaves no string.
+/// The length of the new dimension: 0 if run-time lengths leave no string.
 Extent pieces_extent(Builder& build, const OpView& op, Term counts) {
   if (const std::optional<Tensor> known = op.known(0)) return {longest_of(op.op(), *known), {}};
   const Term longest = counts.reduce(OpKind::ReduceMax, range_of(0, op.type(0).ndim()), false).apply(OpKind::Max, 0);

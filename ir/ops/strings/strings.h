@@ -1,5 +1,5 @@
-// What the records of strings share. In folding and in the reference a string is its number (ir/string_table.h), so
-// that a function of strings is one of integers.
+// Common code of the records of strings. In folding and in the reference a string is its number (ir/string_table.h), so
+// that a function of strings is a function of integers.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,24 +10,24 @@
 
 namespace weftc {
 
-/// A pointwise op whose operands or results are strings. Where a result does not fit an element, nothing is folded: the
-/// program refuses it.
+/// A pointwise op whose operands or results are strings. If a result does not fit into an element, it is not folded:
+/// the program refuses it.
 OpDef string_function(OpKind kind, const char* name, int operands, const char* scalar, IntFn value, InferFn infer);
 
-/// An op of each string and of whole tables of constants, which its scalar text names as pointers ($1, $2).
+/// An op on each string and on whole constant tables, which its scalar text names as pointers ($1, $2).
 OpDef string_look_up(OpKind kind, const char* name, int operands, const char* scalar, EvalFn eval, InferFn infer);
 
 /// True if the operand is of strings; else reports.
 bool is_string_operand(const OpView& op, int input);
-/// True if every string of a list fits an element; else reports. `what` names them: "a key".
+/// True if every string of a list fits into an element; else reports. `what` names them: "a key".
 bool are_elements(const OpView& op, const std::vector<std::string>& strings, const char* what);
 
 /// A list of strings, or one of them.
 Tensor string_list(const std::vector<std::string>& strings);
 Tensor string_scalar(std::string_view string);
 
-/// Where each string stands in a list, whose equal strings count as the first of them: i64, and the length of the list
-/// for one that it does not have.
+/// The position of each string in a list, as i64; the first one of equal strings, or the length of the list if it is
+/// absent.
 Term position_in(Builder& build, Term x, const std::vector<std::string>& list);
 
 }  // namespace weftc

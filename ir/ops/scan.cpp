@@ -1,6 +1,6 @@
-// CumSum (ONNX CumSum-14) and CumProd (ONNX CumProd-26): the sum or the product of all elements up to each one along
-// an axis; exclusive leaves the element itself out, reverse begins at the end. The axis must be whole on each rank,
-// since a prefix needs all that is in front of it; other dimensions may be sliced.
+// CumSum (ONNX CumSum-14) and CumProd (ONNX CumProd-26): the sum or the product of all elements up to each one along an
+// axis. `exclusive` omits the element itself, `reverse` begins at the end. The axis must be whole on each rank, since a
+// prefix needs all earlier elements; other dimensions may be sliced.
 //
 //   x = 1 2 3 4    ->    1 3 6 10     exclusive: 0 1 3 6     reverse: 10 9 7 4     CumProd: 1 2 6 24
 #include "ir/ops/gradient.h"
@@ -24,7 +24,7 @@ static FactorRule factors_running(const OpView& op) {
 }
 
 namespace {
-/// What the elements of one line have come to: reals in double, integers wrap.
+/// The running value of one line: reals in double, integers wrap.
 struct Running {
   explicit Running(bool is_product) : is_product(is_product), real(is_product), whole(is_product) {}
   void take(const Tensor& x, int64_t i) {
@@ -84,7 +84,7 @@ static OpDef running(OpKind kind, const char* name, int since, EvalFn eval) {
   return def;
 }
 
-/// The running sum from the other end: of every result that an element is in.
+/// The running sum from the other end: over every result that uses an element.
 static Term sum_of_readers(const BackwardStep& s, const Term& derivatives) {
   Attrs attrs = s.op.attrs;
   for (Attr& attr : attrs)
@@ -94,8 +94,9 @@ static Term sum_of_readers(const BackwardStep& s, const Term& derivatives) {
 
 static Derivatives gradient_of_running_sum(const BackwardStep& s) { return {sum_of_readers(s, s.g)}; }
 
-/// In front of the first 0 an element's derivative is the sum of g * y over its readers, divided by the element. For
-/// the first 0 itself the products are made again without it. Behind it they stay 0 whatever an element is.
+/// The derivative of a running product. Before the first 0, it is the sum of g * y over the results that use an
+/// element, divided by the element. For the first 0 the products are computed again without it. After it products are 0
+/// whatever an element is.
 static Derivatives gradient_of_running_product(const BackwardStep& s) {
   const Term x = s.in(0), is_zero = x == 0;
   Attrs along = s.op.attrs;

@@ -1,6 +1,6 @@
-// ScatterElements and ScatterND (ONNX 18): a copy of the data in which updates replace, or are combined with,
-// addressed elements. A rank that holds a slice of the data applies the updates that fall into it, hence dims
-// of the data pass and no collective is needed; updates and indices are whole where they address.
+// ScatterElements and ScatterND (ONNX 18): a copy of the data in which updates replace, or are combined with, addressed
+// elements. A rank that holds a slice of the data applies the updates that fall into it. Dims of the data therefore
+// pass and no collective is needed; updates and indices are whole where they address.
 //
 //   data 0 0 0 0 sliced over 2 ranks, indices 1 2, updates 7 8:    rank 0: 0 7    rank 1: 8 0
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace weftc {
 
-/// What both have in common: one dtype, integer indices.
+/// Checks common to both: one dtype, integer indices.
 static bool check_scatter(const OpView& op) {
   const std::string& reduction = text_of(op.op(), "reduction");
   if (op.type(0).dtype != op.type(2).dtype)
@@ -24,8 +24,8 @@ static bool check_scatter(const OpView& op) {
   return integer_operand(op, 1);
 }
 
-/// Replaced elements of the data have no part in the result; all updates of an element are taken to be in it. `gather`
-/// reads where the scatter writes.
+/// Replaced elements of the data have no influence on the result. All updates of an element are assumed to contribute.
+/// `gather` reads where the scatter writes.
 static Derivatives gradient_of_scatter(const BackwardStep& s, OpKind gather) {
   const std::string& reduction = text_of(s.op, "reduction");
   if (reduction != "none" && reduction != "add") {
@@ -40,8 +40,8 @@ static Derivatives gradient_of_scatter(const BackwardStep& s, OpKind gather) {
   return {Term(s.build, s.build.op(s.op.kind, operands, axis)), {}, read};
 }
 
-/// Puts one update into the data. Updates of one element are combined in row-major order; with "none" the last
-/// one stays.
+/// Writes one update into the data. Updates of one element are combined in row-major order; with "none" the last one
+/// stays.
 static void combine(Tensor& data, int64_t to, const Tensor& updates, int64_t from, const std::string& reduction) {
   if (reduction == "none") return data.copy_element(to, updates, from);
   if (data.is_real()) {
@@ -70,15 +70,15 @@ static bool infer_scatter_elements(const OpView& op, std::vector<TensorType>& re
   return are_indices_inside(op) && infer_same(op, results);
 }
 
-/// What is added to zeros may be a part of all updates: the result is then a part of the sum. A derivative says so; of
-/// other data it would be counted as often as there are parts.
+/// True for updates added to zeros. A rank may then add only some of the updates: its result is a partial sum.
+/// Derivatives set this attribute. Other data would be counted once for each part.
 static bool adds_to_zeros(const OpView& op) { return op.op().integer_or("onto_zeros", 0) != 0; }
 
 static Factor::Role role_of_updates(const OpView& op) {
   return adds_to_zeros(op) ? Factor::Role::Reduce : Factor::Role::Whole;
 }
 
-/// Factors: the dims of the data, then those of the updates that are not the data's.
+/// Factors: the dims of the data, then the other dims of the updates.
 static FactorRule factors_scatter_elements(const OpView& op) {
   const Shape &data = op.type(0).shape, &updates = op.type(2).shape;
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
@@ -96,7 +96,7 @@ static FactorRule factors_scatter_elements(const OpView& op) {
   return rule;
 }
 
-/// Updates have the shape of the indices; outside of the axis an index stands for itself.
+/// Updates have the shape of the indices; outside the axis an index addresses its own position.
 static std::vector<LengthRelation> relate_scatter_elements(const OpView& op) {
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
   std::vector<LengthRelation> relations = relations_of_indices(op, axis);
@@ -146,7 +146,8 @@ const OpDef kScatterElements{
     .eval = eval_scatter_elements,
     .takes_strings = true};
 
-/// ScatterND-18: updates have the indices' dims without the tuple, then the data's dims that the tuple leaves.
+/// ScatterND-18: updates have the indices' dims without the tuple, then the data's dims that the tuple does not
+/// address.
 static bool infer_scatter_nd(const OpView& op, std::vector<TensorType>& results) {
   if (!check_scatter(op) || !has_ndim(op, 1, 1) || !has_ndim(op, 0, 1)) return false;
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape, &updates = op.type(2).shape;
@@ -163,7 +164,7 @@ static bool infer_scatter_nd(const OpView& op, std::vector<TensorType>& results)
   return are_indices_inside(op) && infer_same(op, results);
 }
 
-/// Factors: the dims of the data (addressed ones also pass: a rank applies what falls into its slice), then the dims of
+/// Factors: the dims of the data (addressed ones also pass: a rank applies the updates in its slice), then the dims of
 /// the indices; a tuple is whole.
 static FactorRule factors_scatter_nd(const OpView& op) {
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape;
@@ -182,7 +183,7 @@ static FactorRule factors_scatter_nd(const OpView& op) {
   return rule;
 }
 
-/// Updates have an element, or what the tuple leaves of the data, for each tuple.
+/// For each tuple, updates have the data's dims that the tuple does not address.
 static std::vector<LengthRelation> relate_scatter_nd(const OpView& op) {
   std::vector<LengthRelation> relations = relations_of_tuples(op);
   const Shape &data = op.type(0).shape, &indices = op.type(1).shape, &updates = op.type(2).shape;
@@ -192,7 +193,7 @@ static std::vector<LengthRelation> relate_scatter_nd(const OpView& op) {
   return relations;
 }
 
-/// An index tuple addresses `inner` elements side by side; a rank that lacks one of its indices skips it.
+/// An index tuple addresses `inner` adjacent elements; a rank that lacks one of its indices skips it.
 static void eval_scatter_nd(EvalContext& context) {
   Tensor result = context.in(0);
   const Tensor &indices = context.in(1), &updates = context.in(2);

@@ -1,9 +1,9 @@
-// NonZero (ONNX NonZero-13) and Compress-11: elements that data chooses.
+// NonZero (ONNX NonZero-13) and Compress-11 select elements by data.
 //
 //   NonZero  0 3 0      ->  0 1       Compress [a b c] by [1 0 1]  ->  a c
 //            0 0 5          1 2
 //
-// TruePositions finds where a mask is true; everything else is made of views and gathers.
+// TruePositions finds where a mask is true; views and gathers do the rest.
 #include "ir/ops/selection.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Length element_length(const Shape& shape) {
   return length;
 }
 
-/// All elements of a tensor as one dimension.
+/// Joins all dimensions of a tensor into one.
 static Extent flat_extent(const Shape& shape) {
   Extent all = ShapeValues().extent(element_length(shape));
   all.bound = element_count(bounds(shape));
@@ -51,7 +51,7 @@ bool may_have_counts(const OpView& op) {
 
 namespace {
 
-/// Positions behind the last one that is found mean nothing.
+/// Positions after the last true one are undefined.
 bool infer_true_positions(const OpView& op, std::vector<TensorType>& results) {
   if (!has_ndim(op, 0, 1, 1) || op.type(0).dtype != DType::Bool)
     return op.fail("true-positions-mask", "a mask is a list of bool");
@@ -59,7 +59,7 @@ bool infer_true_positions(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Which elements come before one depends on all of them.
+/// The mask must be whole: the elements before a position depend on all of it.
 FactorRule factors_true_positions(const OpView& op) {
   FactorRule rule;
   rule.factors = {{op.dims(0)[0], Factor::Role::Whole}, {int_of(op.op(), "most"), Factor::Role::Whole}};
@@ -107,7 +107,7 @@ void eval_non_zero(EvalContext& context) {
 /// A dimension's length as a scalar: a constant, or the value that holds it.
 Term length_term(Builder& build, const Extent& extent) { return {build, build.length(length_of(extent))}; }
 
-/// Positions in a tensor of this shape as one index for each dimension, [ndim, n].
+/// Positions in a tensor of this shape, as one index for each dimension: [ndim, n].
 ValueId indices_of(Builder& build, ValueId positions, const Shape& shape) {
   const Extent count = build.type(positions).shape[0];
   Term rest(build, build.reshape_to(positions, {{1, {}}, count}));
@@ -127,11 +127,11 @@ std::vector<ValueId> decompose_non_zero(Builder& build, const OpView& op) {
   const ValueId mask = flattened(build, build.cast(op.op().inputs[0], DType::Bool));
   const ValueId positions = positions_of_true(build, mask, op.type(0).count());
   if (!shape.empty()) return {indices_of(build, positions, shape)};
-  const Extent count = build.type(positions).shape[0];  // a scalar has no dimension that an index could stand for
+  const Extent count = build.type(positions).shape[0];  // a scalar has no dimension to index
   return {build.with_lengths(build.constant(Tensor(DType::I64, {0, 1})), {{0, {}}, count})};
 }
 
-/// The dimension that Compress shortens, and how long the operand is there.
+/// The dimension that Compress shortens, and its extent.
 struct CompressedAxis {
   size_t axis;
   Extent extent;
@@ -142,8 +142,8 @@ CompressedAxis compressed_axis(const OpView& op) {
   return {axis, op.type(0).shape[axis]};
 }
 
-/// How many conditions choose elements. What is behind the end of a condition that is shorter than the axis is left
-/// out; of a longer one, of which ONNX says nothing, the rest is not read, as in ONNX Runtime.
+/// The number of conditions that are read. If the condition is shorter than the axis, later elements are omitted. If it
+/// is longer (ONNX leaves that open), its rest is not read, as in ONNX Runtime.
 Extent read_conditions(const OpView& op) {
   const Extent &conditions = op.type(1).shape[0], elements = compressed_axis(op).extent;
   const Length least = minimum(length_of(conditions), length_of(elements));
@@ -152,7 +152,7 @@ Extent read_conditions(const OpView& op) {
                              : run_time_extent(std::min(conditions.bound, elements.bound), least);
 }
 
-/// The positions of a condition that is known.
+/// The true positions of a constant condition.
 std::optional<std::vector<int64_t>> known_positions(const OpView& op) {
   const std::optional<Tensor> known = op.known(1);
   if (!known) return {};
@@ -163,7 +163,8 @@ std::optional<std::vector<int64_t>> known_positions(const OpView& op) {
   return chosen;
 }
 
-/// How many of these positions an axis has. Each run of neighbours is a term: of many runs all have to be there.
+/// How many of these positions are in the axis. Each run of neighbours is a term; if there are many runs, all of them
+/// must be in the axis.
 Length chosen_length(const std::vector<int64_t>& chosen, const Length& axis) {
   constexpr int kMostRuns = 16;
   Length count;
@@ -191,7 +192,7 @@ bool infer_compress(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The positions of a condition that is known, as many as the axis has.
+/// The true positions of a constant condition that are in the axis.
 ValueId positions_on_axis(Builder& build, const OpView& op, const std::vector<int64_t>& chosen) {
   const Extent count = op.result_type(0).shape[compressed_axis(op).axis];
   const ValueId all = build.ints(chosen);

@@ -1,5 +1,5 @@
-// Elements of which data decides how many there are: they lie at the front of a tensor of as many as there may be at
-// most, of which the first `count` are the result.
+// Selections whose number of elements data decides. They fill the front of a tensor with the maximum number of
+// elements; its first `count` elements are the result.
 //
 //   mask  0 1 0 1 1      TruePositions  1 3 4 . .  and 3      ->   1 3 4
 #pragma once
@@ -7,17 +7,17 @@
 
 namespace weftc {
 
-/// The first elements of `x` along `axis`, as many as `extent` says; x has at least the bound.
+/// The first `extent` elements of `x` along `axis`; x has at least the bound.
 ValueId shortened(Builder& build, ValueId x, int64_t axis, const Extent& extent);
-/// Where a mask, bool[n], is true, as a list of at most `most` positions.
+/// The positions of true elements in a mask, bool[n], as a list of at most `most` positions.
 ValueId positions_of_true(Builder& build, ValueId mask, int64_t most);
 
-/// How many elements a tensor of this shape has.
+/// Number of elements of a tensor of this shape.
 Length element_length(const Shape& shape);
-/// All dimensions as one: nothing to do for a list.
+/// Joins all dimensions; does nothing for a list.
 ValueId flattened(Builder& build, ValueId x);
 
-/// Reports, inside of a branch or loop, that results have lengths which only data decides; else true.
+/// Reports results whose lengths only data decides inside of a branch or loop; else true.
 bool may_have_counts(const OpView& op);
 
 }  // namespace weftc

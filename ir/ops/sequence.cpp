@@ -1,5 +1,5 @@
-// Sequences and optionals of ONNX. They are known while types are inferred, and are gone behind that: a sequence is a
-// list of values, and each op here says which (ir/unfolding.h).
+// Sequences and optionals of ONNX exist only while types are inferred. A sequence is a list of values, and each op here
+// computes its list (ir/unfolding.h).
 #include "ir/ops/record.h"
 #include "ir/unfolding.h"
 
@@ -9,7 +9,8 @@ namespace weftc {
 static constexpr int64_t kMostElementsOfSequence = 4096;
 static constexpr size_t kMostOpsOfMap = 1 << 14;
 
-/// A position operand, counted from the front; nothing after reporting. `end`: one behind the last element counts too.
+/// A position operand, counted from the first element; nothing after reporting. `end`: the position after the last
+/// element is valid too.
 static std::optional<int64_t> position(const Unfolding& op, int input, size_t length, bool end) {
   const std::optional<int64_t> given = op.known_integer(input);
   if (!given) {
@@ -62,14 +63,15 @@ static std::vector<Unfolded> unfold_erase(Unfolding& op) {
   return {Unfolded::sequence(std::move(*tensors))};
 }
 
-/// True if a tensor could hold all elements side by side.
+/// True if one tensor could hold all elements.
 static bool are_alike(const OpView& op, const std::vector<ValueId>& tensors) {
   return !tensors.empty() && std::ranges::all_of(tensors, [&](ValueId v) {
     return op.graph().type(v) == op.graph().type(tensors[0]) && is_static(op.graph().type(v).shape);
   });
 }
 
-/// An element; at a position that is computed at run time, a row of all elements on top of each other.
+/// The element at a position. If that is computed at run time, the elements are stacked into one tensor and one of them
+/// is gathered.
 static std::vector<Unfolded> unfold_at(Unfolding& op) {
   const std::optional<std::vector<ValueId>> tensors = op.sequence(0);
   if (!tensors) return {};
@@ -93,7 +95,7 @@ static std::vector<Unfolded> unfold_length(Unfolding& op) {
   return {Unfolded::tensor(op.constant(Tensor::scalar(DType::I64, static_cast<double>(tensors->size()))))};
 }
 
-/// The elements side by side along an axis, with `new_axis` a new one.
+/// Concatenates the elements along an axis; with `new_axis` along a new one.
 static std::vector<Unfolded> unfold_concat(Unfolding& op) {
   std::optional<std::vector<ValueId>> tensors = op.sequence(0);
   if (!tensors) return {};
@@ -105,7 +107,7 @@ static std::vector<Unfolded> unfold_concat(Unfolding& op) {
   return {Unfolded::tensor(op.add(OpKind::Concat, *tensors, {{"axis", axis}}))};
 }
 
-/// The lengths of the pieces: those of the operand, equal ones of its only element, or 1.
+/// The lengths of the pieces: from a list operand, equal ones for a scalar operand, or 1.
 static std::optional<std::vector<int64_t>> piece_lengths(const OpView& op, int64_t length) {
   if (!op.has(1)) return std::vector<int64_t>(static_cast<size_t>(length), 1);
   const std::optional<Tensor> split = op.known(1);
@@ -151,7 +153,7 @@ static std::vector<Unfolded> unfold_split(Unfolding& op) {
   return {Unfolded::sequence(std::move(pieces))};
 }
 
-/// The body once for each element of the first operand; tensors among the others are the same each time.
+/// Copies the body once for each element of the first operand; tensors among the others are the same each time.
 static std::vector<Unfolded> unfold_map(Unfolding& op) {
   const std::optional<std::vector<ValueId>> first = op.sequence(0);
   if (!first) return {};

@@ -1,5 +1,5 @@
-// Ops of shape chains: Shape, Size, Range, ConstantOfShape. Exporters compute shapes at run time with them;
-// here nearly all are folded, because extents are known or are run-time lengths, which kernels know:
+// Ops of shape chains: Shape, Size, Range, ConstantOfShape. Exporters compute shapes at run time with them. Nearly all
+// are folded here, because extents are constants or run-time lengths, which kernels have:
 //
 //   s = Shape(x f32[n<=64, 8])   ->   Concat(Reshape(LengthOf {length = "n"}), 8)
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace weftc {
 
-/// The dimensions that a Shape with `start` and `end` gives: [first, last).
+/// The range of dimensions that a Shape with `start` and `end` returns: [first, last).
 static std::pair<int64_t, int64_t> shape_part(const Op& op, int64_t ndim) {
   const auto clamp = [&](int64_t at) { return std::min(std::max<int64_t>(from_front(at, ndim), 0), ndim); };
   const int64_t first = clamp(int_of(op, "start")), last = op.has("end") ? clamp(op.integer("end")) : ndim;
@@ -42,7 +42,7 @@ static std::vector<ValueId> decompose_shape(Builder& build, const OpView& op) {
   return {extents.size() == 1 ? extents[0] : build.op(OpKind::Concat, extents, {{"axis", int64_t{0}}})};
 }
 
-/// Evaluation needs the type only: a Shape of a fixed shape can be folded although its operand is not known.
+/// Evaluation needs the type only: a Shape of a fixed shape can be folded even if its operand is not constant.
 const OpDef kShape{.kind = OpKind::Shape,
                    .name = "Shape",
                    .onnx = {"Shape"},
@@ -84,7 +84,7 @@ static int64_t range_count(const Tensor& start, const Tensor& limit, const Tenso
   return steps > 0 ? whole_number(steps) : 0;
 }
 
-/// How many numbers there are between two lengths; nothing where that is no length.
+/// The number of elements between two lengths; nothing if that is not a length.
 static std::optional<Length> range_length(const OpView& op) {
   const auto start = op.lengths(0), limit = op.lengths(1), delta = op.lengths(2);
   if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 || delta->size() != 1) return {};
@@ -94,8 +94,8 @@ static std::optional<Length> range_length(const OpView& op) {
   return floor_quotient(maximum(span, 0) + (size - 1), size);
 }
 
-/// The number of elements is a shape, so all three operands must be known, as numbers or as lengths. 16-bit floats are
-/// computed in one of the types that Range-27 lets a model ask for: either gives the numbers rounded once.
+/// The number of elements is an extent, so all three operands must be known, as numbers or as lengths. 16-bit floats
+/// are computed in one of the types that Range-27 lets a model choose. Either type gives numbers that are rounded once.
 static bool infer_range(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op)) return false;
   const int64_t stash = int_of(op.op(), "stash_type");
@@ -161,7 +161,7 @@ const OpDef kRange{.kind = OpKind::Range,
                    .decompose = decompose_range,
                    .is_typed_by_parts = depends_on_lengths};
 
-/// ConstantOfShape-9: `value` is a tensor of one element, float 0 where it is absent.
+/// ConstantOfShape-9: `value` is a tensor of one element; the default is float 0.
 static bool import_constant_of_shape(Graph& graph, OpId id, int, const OpView& view) {
   Op& op = graph.edit(id);
   if (!op.has("value")) return true;
@@ -190,7 +190,7 @@ static bool infer_constant_of_shape(const OpView& op, std::vector<TensorType>& r
   return true;
 }
 
-/// The element of which all are copies, a scalar.
+/// The element that is repeated, a scalar.
 static Tensor fill_of(const Op& op, DType dtype) {
   if (is_float(dtype)) return Tensor::scalar(dtype, real_of(op, "fill"));
   Tensor scalar(dtype, {});
@@ -213,7 +213,7 @@ static std::vector<ValueId> decompose_constant_of_shape(Builder& build, const Op
   return {build.with_lengths(build.op(OpKind::Expand, {scalar}, {{"shape", dims}}), op.result_type(0).shape)};
 }
 
-/// ONNX's `value` tensor becomes `dtype` and `fill`, or of integers `whole`, on import.
+/// On import ONNX's `value` tensor becomes `dtype` and `fill`, or `whole` for integers.
 const OpDef kConstantOfShape{
     .kind = OpKind::ConstantOfShape,
     .name = "ConstantOfShape",

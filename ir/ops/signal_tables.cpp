@@ -1,6 +1,6 @@
 // Tables of signal processing that depend on a few numbers: HannWindow, HammingWindow, BlackmanWindow and
 // MelWeightMatrix (ONNX 17). The numbers must be known at compile time, so that each table is a constant. A long window
-// is computed where it is read: a constant would take memory that the few bytes of its node do not foretell.
+// is computed where it is read, because a constant could take far more memory than its small node suggests.
 #include <cmath>
 
 #include "ir/ops/formula.h"
@@ -68,7 +68,7 @@ struct MelBands {
   int64_t frequencies() const { return length / 2 + 1; }
 };
 
-/// Nothing if an operand is no single number that is known.
+/// Nothing if an operand is not a single known number.
 std::optional<MelBands> mel_bands(const OpView& op) {
   std::vector<double> numbers;
   for (int i = 0; i < 5; ++i) {
@@ -111,7 +111,7 @@ bool infer_mel(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Each band rises from its first edge to the next and falls to the one behind.
+/// Each band rises from its first edge to the second and falls to the third.
 std::vector<ValueId> decompose_mel(Builder& build, const OpView& op) {
   const MelBands mel = *mel_bands(op);
   const std::vector<int64_t> edges = mel_edges(mel);

@@ -25,13 +25,13 @@ static SliceDim clamp(int64_t start, int64_t end, int64_t step, int64_t extent) 
 }
 
 namespace {
-/// What a Slice says of each dimension that it names: `axes` and `steps`, which may be left out, filled in.
+/// The entries of a Slice for each dimension that it names, with omitted `axes` and `steps` filled in.
 struct SliceEntries {
   std::vector<int64_t> axes, steps;
 };
 }  // namespace
 
-/// For `starts` and `ends` numbers; nothing after reporting.
+/// The entries for given numbers of `starts` and `ends`; nothing after reporting.
 static std::optional<SliceEntries> entries_of(const OpView& op, size_t starts, size_t ends) {
   const int ndim = op.type(0).ndim();
   std::optional<std::vector<int64_t>> axes = op.axes("axes", ndim);
@@ -46,7 +46,7 @@ static std::optional<SliceEntries> entries_of(const OpView& op, size_t starts, s
            std::nullopt;
   for (int64_t& step : entries.steps) {
     if (step == 0 || step == INT64_MIN) return op.fail("slice-step", "step {} is not possible", step), std::nullopt;
-    step = std::clamp(step, -kMostExtent, kMostExtent);  // beyond a tensor is beyond it
+    step = std::clamp(step, -kMostExtent, kMostExtent);  // a step beyond the extent acts like a larger one
   }
   return entries;
 }
@@ -73,34 +73,35 @@ struct LengthSlice {
 };
 }  // namespace
 
-/// A start or end counted from the front; what may be negative is taken apart by min(1, max(-position, 0)), which is 1
-/// where it counts from the end.
+/// A start or end counted from the first element. A length that may be negative uses min(1, max(-position, 0)), which
+/// is 1 if the position counts from the end.
 static Length counted_from_front(const Length& position, const Length& extent) {
   if (position.low() >= 0) return position;
   if (position.high() < 0) return extent + position;
   return position + extent * minimum(1, maximum(Length() - position, 0));
 }
 
-/// The number between 0 and `most` that is next to a length.
+/// The length clamped to [0, `most`].
 static Length clamped(const Length& length, const Length& most) {
   if ((length - most).low() >= 0) return most;
   if ((most - length).low() >= 0) return maximum(length, 0);
   return minimum(maximum(length, 0), most);
 }
 
-/// True of a position x that stands for 0 wherever it is negative, which is for extent + x there: n - 2, of n elements.
+/// True for a position x, such as n - 2 of n elements, that means 0 whenever it is negative: extent + x is then at most
+/// 0.
 static bool is_clamped_below_zero(const Length& position, const Length& extent) {
   return position.low() < 0 && position.high() >= 0 && (extent - position).high() <= 2;
 }
 
-/// So many elements that are `step` apart, the last of which needs not have the others behind it.
+/// The number of elements at distance `step` in a span. The last one may have fewer than step - 1 elements after it.
 static std::optional<Length> count_of(const Length& span, int64_t step) {
   return floor_quotient(maximum(span, 0) + (step - 1), step);
 }
 
 static std::optional<LengthSlice> cut_forwards(const Length& start, const Length& end, int64_t step,
                                                const Length& extent) {
-  // A start behind the last element is kept: then there are no elements to read from there on.
+  // A constant start is kept even if it is after the last element: no elements are read then.
   const bool is_kept = start.is_constant() && start.constant() >= 0;
   const Length first = is_clamped_below_zero(start, extent) ? start : counted_from_front(start, extent);
   const Length last = clamped(is_clamped_below_zero(end, extent) ? end : counted_from_front(end, extent), extent);
@@ -109,7 +110,8 @@ static std::optional<LengthSlice> cut_forwards(const Length& start, const Length
   return count ? std::optional(LengthSlice{is_kept ? start : clamped(first, extent), step, *count}) : std::nullopt;
 }
 
-/// Of a start and an end before which all elements are read: both are one less than the numbers that are clamped.
+/// A slice with negative step. Start and end are increased by one before they are clamped, so that both are exclusive
+/// upper positions.
 static std::optional<LengthSlice> cut_backwards(const Length& start, const Length& end, int64_t step,
                                                 const Length& extent) {
   const Length from = counted_from_front(start, extent) + 1;
@@ -120,7 +122,7 @@ static std::optional<LengthSlice> cut_backwards(const Length& start, const Lengt
   return count ? std::optional(LengthSlice{behind - 1, step, *count}) : std::nullopt;
 }
 
-/// What a Slice takes out of a dimension of `extent` elements; nothing where that is no length.
+/// The part of a dimension of `extent` elements that a Slice takes; nothing if that is not a length.
 static std::optional<LengthSlice> cut(const Length& start, const Length& end, int64_t step, const Length& extent) {
   if (start.is_constant() && end.is_constant() && extent.is_constant()) {
     const SliceDim dim = clamp(start.constant(), end.constant(), step, extent.constant());
@@ -129,7 +131,7 @@ static std::optional<LengthSlice> cut(const Length& start, const Length& end, in
   return step < 0 ? cut_backwards(start, end, step, extent) : cut_forwards(start, end, step, extent);
 }
 
-/// True if a number that the Slice depends on is known at run time only.
+/// True if the Slice depends on a number that only a run knows.
 static bool is_cut_at_run_time(const OpView& op) {
   const bool is_operand = op.has(1) || op.has(2);
   return is_operand || !is_static(op.type(0).shape);
@@ -157,7 +159,7 @@ static std::optional<std::vector<LengthSlice>> length_slices(const OpView& op) {
   return slices;
 }
 
-/// A Slice whose starts are known, of a shape that is known: what every later pass meets, beside ends of run-time
+/// A Slice with constant starts, of a static shape. All later passes see this form only, besides ends of run-time
 /// length.
 static bool infer_fixed_slice(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<std::vector<SliceDim>> dims = slice_dims(op);
@@ -199,11 +201,11 @@ static void add_entry(Op& op, int64_t start, int64_t end, int64_t step) {
   }
 }
 
-/// False: where the Slice begins follows from a run-time length, and it is to be decomposed.
+/// False if the first element depends on a run-time length: the op must be decomposed.
 static bool is_canonical(const OpView& op) { return !op.op().has("axes"); }
 
-/// One entry for each dimension, so that later passes read them without ONNX's defaults. A start that is no constant
-/// leaves the op, with its axes, as it is until it is decomposed.
+/// One entry for each dimension, so that later passes need not apply ONNX's defaults. If a start is not constant, the
+/// op keeps its axes until it is decomposed.
 static void canonical_slice(Op& op, const OpView& view) {
   if (is_cut_at_run_time(view)) {
     const std::vector<LengthSlice> slices = *length_slices(view);
@@ -259,7 +261,7 @@ static void eval_slice(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// Zeros between the elements of one dim, and the order of the operand: what a Slice in steps has taken.
+/// Inserts zeros between the elements of one dim and restores the operand's order: undoes a Slice with steps.
 static Term spread_by_step(const Term& g, size_t dim, int64_t step, Builder& build) {
   Dims dims = g.dims();
   Term x = g;
@@ -278,7 +280,7 @@ static Term spread_by_step(const Term& g, size_t dim, int64_t step, Builder& bui
   return Term(build, build.op(OpKind::Pad, {x.reshape(apart).value()}, {{"pads", pads}})).reshape(dims);
 }
 
-/// What is left out has no part in the result.
+/// Elements outside of the slice have derivative 0.
 static Derivatives gradient_of_slice(const BackwardStep& s) {
   const Dims dims = s.in(0).dims(), counts = s.g.dims();
   const std::vector<int64_t>&starts = s.op.ints("starts"), &steps = s.op.ints("steps");

@@ -1,6 +1,6 @@
-// Softmax, LogSoftmax, Hardmax (ONNX 13). Before opset 13 they work on the operand flattened to two dimensions
-// at `axis`. The largest element is subtracted first, so that no exponential overflows; grow-reduction makes
-// one kernel of the parts.
+// Softmax, LogSoftmax, Hardmax (ONNX 13). Before opset 13 they work on the operand flattened to two dimensions at
+// `axis`. The largest element is subtracted first, so that no exponential overflows. The pass grow-reduction merges the
+// parts into one kernel.
 //
 //   Softmax(x)  ->  m = ReduceMax(x);  e = Exp(x - m);  e / ReduceSum(e)
 #include <algorithm>
@@ -17,7 +17,7 @@ static bool import_softmax(Graph& graph, OpId id, int opset, const OpView& view)
   return true;
 }
 
-/// A flattened operand may have its axis behind the last dimension: rows of one element.
+/// The axis of a flattened operand may be one after the last dimension: rows of one element.
 static bool infer_softmax(const OpView& op, std::vector<TensorType>& results) {
   const bool flat = int_of(op.op(), "flatten");
   if (!op.axis("axis", op.type(0).ndim(), flat) || !is_real_operand(op, 0)) return false;
@@ -49,7 +49,7 @@ static std::vector<ValueId> decompose_log_softmax(Builder& build, const OpView& 
   return {subtract(build, shifted, build.cast(build.op(OpKind::Log, {sum}), dtype))};
 }
 
-/// How many elements dimensions `first` to `last` - 1 have.
+/// Number of elements of dimensions `first` to `last` - 1.
 static Extent elements_of(const OpView& op, int64_t first, int64_t last) {
   Length count = 1;
   for (int64_t d = first; d < last; ++d) count = count * length_of(op.type(0).shape[static_cast<size_t>(d)]);
@@ -73,7 +73,7 @@ static std::vector<ValueId> decompose_hardmax(Builder& build, const OpView& op) 
   return {flat ? build.reshape_to(result, op.type(0).shape) : result};
 }
 
-/// Whether some reader puts another number where a row is of -infinity alone and its result NaN: Attention does.
+/// Whether some reader replaces the NaN in the result of a row with only -infinity: Attention does.
 static bool is_replaced(const Graph& graph, ValueId value) {
   return std::ranges::any_of(graph.value(value).uses, [&](const Use& use) {
     const Op& reader = graph.op(use.op);
@@ -82,7 +82,8 @@ static bool is_replaced(const Graph& graph, ValueId value) {
   });
 }
 
-/// A row of -infinity alone, which is NaN, stays so, but for readers that replace it: they have no derivative there.
+/// A row with only -infinity gives NaN and its derivative is NaN. If a reader replaces that NaN, the derivative there
+/// is 0.
 static Derivatives gradient_of_softmax(const BackwardStep& s) {
   const Term result = s.out();
   const Term y =

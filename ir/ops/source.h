@@ -1,4 +1,4 @@
-// What sources whose shape is an attribute have in common: index patterns and random draws.
+// Common code of sources whose shape is an attribute: index patterns and random draws.
 #pragma once
 #include "ir/ops/record.h"
 
@@ -6,7 +6,7 @@ namespace weftc {
 
 /// One result of attribute `shape` and attribute `dtype`.
 bool infer_filled(const OpView& op, std::vector<TensorType>& results);
-/// Every dimension of the result passes: elements know their global position.
+/// Every dimension of the result passes: elements are computed from their global position.
 FactorRule factors_filled(const OpView& op);
 
 }  // namespace weftc

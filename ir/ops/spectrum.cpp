@@ -1,10 +1,10 @@
-// DFT (ONNX DFT-20) and STFT-17: products by matrices of cosines and sines, which are known now. A long transform is
-// two short ones (Cooley and Tukey), so that it does not take its length times itself:
+// DFT (ONNX DFT-20) and STFT-17: products with matrices of cosines and sines, which are constants. A long transform
+// becomes two short ones (Cooley and Tukey), so that its cost is less than the square of its length:
 //
 //   n = a * b:  view x as [a, b]  ->  a transforms of length a  ->  times cos and sin of 2 pi i j / n  ->  b of length
 //   b
 //
-// Where only a run knows the length of a transform, it computes the matrices, and each transform is one product.
+// If only a run knows the length of a transform, it computes the matrices, and each transform is one product.
 #include <cmath>
 
 #include "ir/ops/formula.h"
@@ -28,7 +28,7 @@ Complex computed_turns(Builder& build, DType dtype, int64_t n, int64_t rows, int
 }
 
 /// cos and sin of 2 pi i j / n for i < rows, j < columns. `sign` is -1 for the transform, 1 for its inverse. Very large
-/// tables are no constants: these would take memory that the few bytes of a node do not foretell.
+/// tables are not constants: these could take far more memory than a small node suggests.
 Complex turns(Builder& build, DType dtype, int64_t n, int64_t rows, int64_t columns, double sign) {
   constexpr int64_t kMostStored = int64_t{1} << 22;
   if (rows * columns > kMostStored) return computed_turns(build, dtype, n, rows, columns, sign);
@@ -56,10 +56,10 @@ Complex each_part(Complex x, Change change) {
 }
 
 constexpr int64_t kDirect = 512;        // the longest transform that is always one product
-constexpr int64_t kLongest = 8192;      // the longest that may be one, where its length has no divisors
+constexpr int64_t kLongest = 8192;      // the longest that may be one product, if its length is prime
 constexpr int64_t kLongestOpen = 4096;  // the longest of a run-time length
 
-/// The divisor of n nearest to its root from below; 1 where n is prime.
+/// The largest divisor of n up to its root; 1 if n is prime.
 int64_t divisor(int64_t n) {
   int64_t best = 1;
   for (int64_t a = 2; a * a <= n; ++a)
@@ -67,20 +67,20 @@ int64_t divisor(int64_t n) {
   return best;
 }
 
-/// Whether every product that a transform of length n takes is short enough.
+/// Whether each product of a transform of length n is short enough.
 bool is_feasible(int64_t n) {
   if (n <= kLongest && (n <= kDirect || divisor(n) == 1)) return true;
   const int64_t a = divisor(n);
   return a > 1 && is_feasible(a) && is_feasible(n / a);
 }
 
-/// So many times as many elements.
+/// The extent times `number`.
 Extent times(const Extent& extent, int64_t number) {
   if (!extent.is_run_time()) return {extent.bound * number, {}};
   return run_time_extent(extent.bound * number, length_of(extent) * number);
 }
 
-/// The first `count` results of a transform of x [lines, n], of a length that is known.
+/// The first `count` results of a transform of x [lines, n], with a static length.
 Complex transform(Builder& build, Complex x, int64_t count, double sign) {
   const Extent lines = x.real.shape()[0];
   const int64_t n = x.real.dims()[1], a = divisor(n), b = n / a;
@@ -99,7 +99,7 @@ Complex transform(Builder& build, Complex x, int64_t count, double sign) {
   });
 }
 
-/// The first `count` results of a transform of x [lines, rows] whose length `n` only a run knows.
+/// The first `count` results of a transform of x [lines, rows], with a run-time length `n`.
 Complex open_transform(Builder& build, Complex x, const Length& n, const Extent& count, double sign) {
   const DType dtype = x.real.dtype();
   const Term length(build, build.length(n));
@@ -108,7 +108,7 @@ Complex open_transform(Builder& build, Complex x, const Length& n, const Extent&
   return times(x, {angle.apply(OpKind::Cos), angle.apply(OpKind::Sin) * sign}, OpKind::MatMul);
 }
 
-/// The last dim split into real and imaginary part, `axis` moved behind all others: lines of a signal.
+/// Splits the last dim into real and imaginary part and moves `axis` to the end: lines of a signal.
 Complex lines_of(const OpView& op, Term x, int64_t axis) {
   const Shape shape = x.shape();
   const auto last = static_cast<int64_t>(shape.size()) - 1;
@@ -125,7 +125,7 @@ Complex lines_of(const OpView& op, Term x, int64_t axis) {
   return {part(0), shape.back().bound == 2 ? std::optional(part(1)) : std::nullopt};
 }
 
-/// Lines cut or filled up to a length that is known.
+/// Lines cut or padded to a static length.
 Complex with_length(Builder& build, Complex lines, int64_t length) {
   const Extent extent = lines.real.shape()[1];
   const int64_t missing = extent.is_run_time() ? length : std::max<int64_t>(0, length - extent.bound);
@@ -135,7 +135,7 @@ Complex with_length(Builder& build, Complex lines, int64_t length) {
   });
 }
 
-/// The inverse of lines_of, for lines of this shape with `axis` of `length`: with both parts, or the real one alone.
+/// The inverse of lines_of, for lines of this shape with `axis` of `length`: with both parts, or only the real one.
 Term from_lines(Builder& build, Complex lines, Shape shape, int64_t axis, const Extent& length) {
   shape.pop_back();
   std::vector<int64_t> perm = range_of(0, static_cast<int64_t>(shape.size()) - 1);
@@ -152,7 +152,7 @@ Term from_lines(Builder& build, Complex lines, Shape shape, int64_t axis, const 
   return {build, build.op(OpKind::Concat, parts, {{"axis", static_cast<int64_t>(result.size()) - 1}})};
 }
 
-/// The other half of a spectrum of which the first `have` are given: that of a real signal is symmetric.
+/// Completes a spectrum of which only the first elements are given: the spectrum of a real signal is symmetric.
 Complex completed(Builder& build, Complex x, int64_t length) {
   const int64_t have = x.real.dims()[1], missing = length - have;
   if (missing <= 0) return x;
@@ -167,8 +167,8 @@ Complex completed(Builder& build, Complex x, int64_t length) {
   return {join(x.real, false), join(*x.imaginary, true)};
 }
 
-/// A spectrum of which the first half is given, for the real part of its inverse: all but the first and the last count
-/// for their mirror images too.
+/// Prepares a half spectrum for the real part of its inverse: all elements but the first and the last are doubled, for
+/// their mirror images.
 Complex counted_twice(Builder& build, Complex x) {
   const Extent have = x.real.shape()[1];
   const Term at = positions(build, DType::I64, have, 1, 2);
@@ -184,8 +184,8 @@ bool import_dft(Graph& graph, OpId id, int opset, const OpView& view) {
   return true;
 }
 
-/// The length of the transform: the operand, else what the axis has, or what it is half of. Nothing where no length
-/// tells it.
+/// The length of the transform: from the operand, else from the axis, which may have only half of it. Nothing if that
+/// is not a length.
 std::optional<Length> dft_length(const OpView& op, int64_t axis) {
   const Length extent = length_of(op.type(0).shape[static_cast<size_t>(axis)]);
   const bool is_half = int_of(op.op(), "inverse") && int_of(op.op(), "onesided");
@@ -196,7 +196,7 @@ std::optional<Length> dft_length(const OpView& op, int64_t axis) {
   return given && given->size() == 1 && (*given)[0] == natural ? std::optional(natural) : std::nullopt;
 }
 
-/// Real or complex signals with the parts as last dim of 1 or 2.
+/// Real or complex signals, with a last dim of 1 or 2 for the parts.
 bool is_signal(const OpView& op) {
   if (!is_real_operand(op, 0) || !has_ndim(op, 0, 2) || !is_fixed_dim(op, 0, op.type(0).ndim() - 1)) return false;
   const int64_t parts = op.dims(0).back();
@@ -238,7 +238,7 @@ bool infer_dft(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// There is something to transform.
+/// There must be an element to transform.
 std::vector<LengthRelation> relate_dft(const OpView& op) {
   const std::optional<Length> length = dft_length(op, from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
   return length ? std::vector<LengthRelation>{at_most(1, *length)} : std::vector<LengthRelation>{};
@@ -275,7 +275,7 @@ std::vector<ValueId> decompose_dft(Builder& build, const OpView& op) {
   return {from_lines(build, lines, shape, axis, count).cast(dtype).value()};
 }
 
-/// The length of a frame: the operand, else that of the window, else the whole signal.
+/// The length of a frame: from the operand, else from the window, else the whole signal.
 int64_t frame_length(const OpView& op) {
   if (op.op().has("frame_length")) return op.op().integer("frame_length");
   return op.has(2) ? op.type(2).count() : op.dims(0)[1];
@@ -302,7 +302,7 @@ bool infer_stft(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The signal has a frame.
+/// The signal must be at least one frame long.
 std::vector<LengthRelation> relate_stft(const OpView& op) {
   return {at_most(frame_length(op), length_of(op.type(0).shape[1]))};
 }

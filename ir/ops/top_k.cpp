@@ -1,7 +1,7 @@
-// TopK (ONNX 24): the first k elements along an axis, largest or smallest first, with their indices. NaN counts as the
-// largest value, as in NumPy, and of equal elements the one with the lower index comes first. The elements are sorted
-// whatever `sorted` says. The axis is whole: which elements are chosen depends on all of them. Where data decides
-// k, it is the run-time length of the axis.
+// TopK (ONNX 24): the first k elements along an axis, largest or smallest first, with their indices. NaN is the largest
+// value, as in NumPy. If two elements are equal, the one with the lower index comes first. The elements are sorted
+// whatever `sorted` is. The axis is whole, because the choice depends on all its elements. If data decides k, it is a
+// run-time length.
 #include <algorithm>
 #include <cmath>
 
@@ -11,14 +11,14 @@
 
 namespace weftc {
 
-/// How many elements are asked for: an attribute, or an operand that is known as a number or a length.
+/// The requested number of elements: an attribute, or an operand that is known as a number or a length.
 static std::optional<Length> count_asked(const OpView& op) {
   if (op.op().has("k")) return Length(int_of(op.op(), "k"));
   const std::optional<std::vector<Length>> lengths = op.lengths(1);
   return lengths && lengths->size() == 1 ? std::optional((*lengths)[0]) : std::nullopt;
 }
 
-/// Whether data decides how many elements are asked for.
+/// Whether data decides the number of elements.
 static bool is_counted(const OpView& op) { return op.has(1) && !count_asked(op); }
 
 static bool infer_counted_top_k(const OpView& op, int64_t axis, std::vector<TensorType>& results) {
@@ -52,7 +52,7 @@ static bool infer_top_k(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Every dimension but the axis passes; the axis of the results is another one than that of the operand.
+/// Every dimension but the axis passes; the results' axis is a different factor than the operand's.
 static FactorRule factors_top_k(const OpView& op) {
   const int axis = static_cast<int>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
   FactorRule rule = pass_rule(op.type(0).shape);
@@ -66,13 +66,14 @@ static FactorRule factors_top_k(const OpView& op) {
   return rule;
 }
 
-/// No more elements are asked for than there are.
+/// k is at most the extent of the axis.
 static std::vector<LengthRelation> relate_top_k(const OpView& op) {
   const auto axis = static_cast<size_t>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
   return {{"", length_of(op.result_type(0).shape[axis]), length_of(op.type(0).shape[axis]), true}};
 }
 
-/// True if element a of x stands before element b, of the same line and behind it in memory iff its index is greater.
+/// True if element a of x comes before element b in the sorted order. Both are in the same line, so b has the greater
+/// index iff it is later in memory.
 static bool is_before(const Tensor& x, int64_t a, int64_t b, bool largest) {
   if (!x.is_real()) {
     if (x.integers[a] == x.integers[b]) return a < b;
@@ -107,7 +108,7 @@ static void eval_top_k(EvalContext& context) {
   if (context.results.size() > 1) context.results[1] = std::move(indices);
 }
 
-/// A number of elements beyond those there are is looked up outside of a table, which the program reports.
+/// A k that exceeds the extent is looked up outside of a table, which the program reports.
 static std::vector<ValueId> decompose_counted_top_k(Builder& build, const OpView& op) {
   const int64_t axis = op.op().integer("axis"), most = op.type(0).shape[static_cast<size_t>(axis)].bound;
   const Term asked = Term(build, op.op().inputs[1]).reshape({});
@@ -121,7 +122,7 @@ static std::vector<ValueId> decompose_counted_top_k(Builder& build, const OpView
   return first;
 }
 
-/// Each element that was taken gets its derivative; which ones they are is result 1.
+/// Each selected element gets its derivative; result 1 has their indices.
 static Derivatives gradient_of_top_k(const BackwardStep& s) {
   return {Term(
       s.build,

@@ -1,5 +1,5 @@
 // Unique (ONNX Unique-11): the different elements of a tensor, or the different slices along an axis, each with the
-// position of its first occurrence, and how often it occurs.
+// position of its first occurrence and the number of occurrences.
 //
 //   x = 2 1 1 3 3     sorted  1 1 2 3 3   from  1 2 0 3 4   is new  1 0 1 1 0
 //   y = 1 2 3         first occurrences  1 0 3     inverse  1 0 0 2 2     counts  2 1 2
@@ -24,7 +24,7 @@ std::optional<size_t> compared_axis(const Op& op, int64_t ndim) {
   return static_cast<size_t>(from_front(op.integer("axis"), ndim));
 }
 
-/// Whether one number stands before another: NaN, which equals itself here, behind all others.
+/// Whether one number sorts before another. NaN equals itself here and comes last.
 bool is_less(const Tensor& x, int64_t a, int64_t b) {
   if (!x.is_real()) return int_less(x.integers[a], x.integers[b], x.dtype);
   const double p = x.real[a], q = x.real[b];
@@ -60,7 +60,7 @@ class Slices {
   int64_t count_, inner_, outer_;
 };
 
-/// What Unique finds, but for the values themselves.
+/// The results of Unique except the values.
 struct Found {
   std::vector<int64_t> first, inverse, counts;
 };
@@ -118,12 +118,12 @@ bool infer_unique(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Slices in ascending order: where each comes from, and whether it differs from the one before.
+/// Slices in ascending order: the source of each, and whether it differs from the previous one.
 struct Order {
   Term from, is_new;  // [n]
 };
 
-/// Elements that differ: NaN does not differ from NaN.
+/// Elements that differ; NaN equals NaN.
 Term differs(Term a, Term b) {
   Term differs = (a == b).apply(OpKind::Not);
   if (!is_float(a.dtype())) return differs;
@@ -137,7 +137,7 @@ Term list_of_positions(Builder& build, ValueId like) {
           build.with_lengths(build.op(OpKind::Iota, {}, {{"axis", int64_t{0}}, {"shape", bounds(shape)}}), shape)};
 }
 
-/// The list in ascending order and where its elements come from.
+/// The sorted list and the source of each of its elements.
 std::vector<ValueId> sorted(Builder& build, ValueId list) {
   const Shape shape = build.type(list).shape;
   std::vector<ValueId> made =
@@ -154,7 +154,7 @@ Order order_of_elements(Builder& build, ValueId list) {
   return {{build, made[1]}, (at == 0.0).apply(OpKind::Or, differs(values, before))};
 }
 
-/// Of rows [n, m]: a loop sorts by each column, the last one first.
+/// The order of rows [n, m]: a loop sorts by each column, the last one first.
 Order order_of_rows(Builder& build, ValueId rows) {
   const Length count = length_of(build.type(rows).shape[1]);
   const Term at = list_of_positions(build, rows);
@@ -172,7 +172,7 @@ Order order_of_rows(Builder& build, ValueId rows) {
   return {from, (at == 0.0).apply(OpKind::Or, is_other)};
 }
 
-/// `values` at the places `at` of a list of this shape, where nothing else lies.
+/// A list of this shape with `values` at the positions `at`, and zeros elsewhere.
 Term scattered(Builder& build, const Shape& shape, Term at, Term values, const char* reduction) {
   const ValueId empty =
       build.with_lengths(build.op(OpKind::Expand, {values.scalar(0).value()}, {{"shape", bounds(shape)}}), shape);
@@ -180,13 +180,13 @@ Term scattered(Builder& build, const Shape& shape, Term at, Term values, const c
                           {{"axis", int64_t{0}}, {"reduction", std::string(reduction)}, {"inside", int64_t{1}}})};
 }
 
-/// How many elements of a mask are true up to each, less one: numbers of the true ones.
+/// For each element of a mask, the number of true ones up to it, less one: this numbers the true ones.
 Term numbers_of(Builder& build, Term mask) {
   return Term(build, build.op(OpKind::CumSum, {mask.cast(DType::I64).value()}, {{"axis", int64_t{0}}})) - 1;
 }
 
-/// The positions of first occurrences, and for each element which of them it equals, in ascending order of the values
-/// or in that of the occurrences.
+/// The positions of first occurrences, and for each element the occurrence that it equals. They are in ascending order
+/// of the values or in order of occurrence.
 struct Groups {
   ValueId first;
   Term inverse;
@@ -223,7 +223,7 @@ std::vector<ValueId> decompose_unique(Builder& build, const OpView& op) {
     op.fail("unique-bound-unsupported", "--dim cannot bound how many elements are different");
     return {};
   }
-  // Bools are compared as numbers: false stands before true.
+  // Bools are compared as numbers: false before true.
   const bool is_bool = op.type(0).dtype == DType::Bool;
   const ValueId given = is_bool ? build.cast(op.op().inputs[0], DType::U8) : op.op().inputs[0];
   const ValueId x = axis ? given : flattened(build, given);

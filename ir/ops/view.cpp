@@ -1,6 +1,5 @@
-// Ops that move elements as they are: Transpose, Expand, Concat, Tile. Kernels resolve them in the
-// index of a load (backend/element_view.cpp), and slices over ranks pass them digit by digit (L5), so that most
-// cost nothing.
+// Ops that move elements unchanged: Transpose, Expand, Concat, Tile. Kernels resolve them in the index of a load
+// (backend/element_view.cpp), and slices over ranks pass them digit by digit (L5), so that most cost nothing.
 //
 //   Transpose(x f32[2, 3], perm 1 0)     ->  f32[3, 2]: result dim i is operand dim perm[i]
 //   Expand(x f32[3, 1], [2, 1, 4])       ->  f32[2, 3, 4]: broadcasting, also of the requested shape (ONNX Expand-13)
@@ -68,8 +67,8 @@ const OpDef kTranspose{.kind = OpKind::Transpose,
                        .eval = eval_transpose,
                        .takes_strings = true};
 
-/// What is asked of a dimension that the operand has: one element keeps the operand's, and where a run has one or none,
-/// it has all of them or none.
+/// The requested extent for a dimension of the operand. Extent 1 keeps the operand's. A run-time extent of at most 1
+/// keeps all elements or none.
 static Extent asked_of(const OpView& op, const Extent& from, const Extent& asked) {
   const bool names_bounds = op.op().has("shape");
   if (names_bounds && from.bound == asked.bound) return from;
@@ -77,11 +76,11 @@ static Extent asked_of(const OpView& op, const Extent& from, const Extent& asked
   return is_one_or_none ? op.extent(length_of(from) * length_of(asked)) : asked;
 }
 
-/// The requested shape broadcasts both ways: an extent 1 there keeps the operand's.
+/// The requested shape broadcasts both ways: an extent 1 in it keeps the operand's.
 static std::optional<Shape> expanded(const OpView& op) {
   Shape from = op.type(0).shape, asked;
   const std::optional<std::vector<Length>> lengths = op.lengths_of("shape", 1);
-  // A type that the result has already says more than its bounds.
+  // A type that the result already has is more precise than its bounds.
   const bool is_typed = op.op().has("shape") && !op.op().outputs.empty();
   if (is_typed && op.result_type(0).dims() == ints_of(op.op(), "shape")) return op.result_type(0).shape;
   for (const Length& length : *lengths) asked.push_back(op.extent(length));
@@ -93,14 +92,14 @@ static std::optional<Shape> expanded(const OpView& op) {
     if (is_one_or_none) own = other;
   }
   std::optional<Shape> made = broadcast({asked, from});
-  // The result has the lengths that are asked for: that the operand has them too is what the op relates.
+  // The result has the requested lengths; the op's relations say that the operand has them too.
   const size_t before = made ? made->size() - asked.size() : 0;
   for (size_t d = 0; made && d < asked.size(); ++d)
     if (!is_one(asked[d])) (*made)[before + d].length = asked[d].length;
   return made;
 }
 
-/// A dimension that is not repeated is as long as the operand's, or has none of its elements.
+/// A dimension that is not repeated has the operand's length or none of its elements.
 static std::vector<LengthRelation> relate_expand(const OpView& op) {
   const Shape &from = op.type(0).shape, &to = op.result_type(0).shape;
   std::vector<LengthRelation> relations;
@@ -131,7 +130,7 @@ static void eval_expand(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// The shape becomes that of the result.
+/// The shape attribute becomes the result's shape.
 static void canonical_expand(Op& op, const OpView& view) { op.set("shape", bounds(*expanded(view))); }
 
 const OpDef kExpand{.kind = OpKind::Expand,
@@ -149,7 +148,7 @@ const OpDef kExpand{.kind = OpKind::Expand,
                     .eval = eval_expand,
                     .takes_strings = true};
 
-/// True if a dimension of one operand of a Concat, outside its axis, agrees with that of another.
+/// Merges a dimension of two operands of a Concat, outside its axis; false if they differ.
 static bool agree(Extent& into, const Extent& from) {
   const std::optional<Extent> both = one_extent(into, from);
   if (!both) return false;
@@ -183,7 +182,7 @@ static bool infer_concat(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Outside of the axis all have the first operand's lengths.
+/// Outside the axis all operands have the first one's lengths.
 static std::vector<LengthRelation> relate_concat(const OpView& op) {
   std::vector<LengthRelation> relations;
   const auto axis = static_cast<size_t>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
@@ -193,7 +192,7 @@ static std::vector<LengthRelation> relate_concat(const OpView& op) {
   return relations;
 }
 
-/// Each operand is written behind the one before it along the axis.
+/// Writes each operand after the previous one along the axis.
 static void eval_concat(EvalContext& context) {
   const auto axis =
       static_cast<size_t>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(context.result_dims[0].size())));
@@ -263,7 +262,7 @@ static bool infer_tile(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// How often the operand fits at most.
+/// Stores the maximum number of repeats.
 static void canonical_tile(Op& op, const OpView& view) {
   std::vector<int64_t> repeats;
   const std::optional<std::vector<Length>> lengths = view.lengths_of("repeats", 1);
@@ -284,7 +283,7 @@ static void eval_tile(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// True if the operand has the same elements again, and of which index is known whatever the lengths are.
+/// True if the operand is repeated and the source index is known for all lengths.
 static bool repeats_numbers(const OpView& op) {
   const Shape &from = op.type(0).shape, &to = op.result_type(0).shape;
   for (size_t d = 0; d < from.size(); ++d)
@@ -292,7 +291,7 @@ static bool repeats_numbers(const OpView& op) {
   return true;
 }
 
-/// How often each dimension is repeated stands in front of it: f32[n] is f32[1, n], f32[2, n] and f32[n * 2].
+/// The repeat count becomes a dimension before the repeated one: f32[n] is f32[1, n], f32[2, n] and f32[n * 2].
 static std::vector<ValueId> decompose_tile(Builder& build, const OpView& op) {
   const Shape from = op.type(0).shape, to = op.result_type(0).shape;
   const std::vector<int64_t>& most = op.op().ints("repeats");
@@ -308,7 +307,7 @@ static std::vector<ValueId> decompose_tile(Builder& build, const OpView& op) {
   return {build.reshape_to(build.with_lengths(copies, repeated), to)};
 }
 
-/// An element's derivative is the sum of those of its copies, which stand along dimensions of their own.
+/// An element's derivative is the sum over its copies, which are along dimensions of their own.
 static Derivatives gradient_of_tile(const BackwardStep& s) {
   const Dims from = s.in(0).dims();
   const std::vector<int64_t>& repeats = s.op.ints("repeats");

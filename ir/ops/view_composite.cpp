@@ -1,5 +1,5 @@
-// Views that are other spellings of Reshape, Slice and Transpose. They are evaluated too, because shape chains
-// use them before the decompose pass has replaced them.
+// Views that are special cases of Reshape, Slice and Transpose. They are evaluated too, because shape chains use them
+// before the decompose pass has replaced them.
 //
 //   Squeeze, Unsqueeze, Flatten  ->  Reshape               Split(x)  ->  a Slice for each part
 //   DepthToSpace, SpaceToDepth   ->  Reshape, Transpose, Reshape
@@ -33,7 +33,7 @@ static OpDef reshape_like(OpKind kind, const char* name, InferFn infer) {
   return def;
 }
 
-/// True if a Squeeze leaves this dimension out: a named one, or one that has one element at most.
+/// True if a Squeeze removes this dimension: a named one, or one with at most one element.
 static bool is_squeezed(const Op& op, const Shape& from, size_t d) {
   const std::vector<int64_t> axes = ints_of(op, "axes");
   const auto ndim = static_cast<int64_t>(from.size());
@@ -42,8 +42,8 @@ static bool is_squeezed(const Op& op, const Shape& from, size_t d) {
   });
 }
 
-/// Squeeze-13: the named dimensions, which must have extent 1, or all such where none is named: an empty list names
-/// none, as ONNX Runtime has it.
+/// Squeeze-13: removes the named dimensions, which must have extent 1, or all such dimensions if none is named. An
+/// empty list names none, as in ONNX Runtime.
 static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
   if (!is_known(op, 1, "axes", "list of axes")) return false;
   const Shape& from = op.type(0).shape;
@@ -59,8 +59,8 @@ static bool infer_squeeze(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// A dimension that is left out has one element. Where none is named, one of run-time length stays: it must not turn
-/// out to be 1, of which 2 * min(1, n) <= n is the form that relations have.
+/// A removed dimension has one element. If none is named, one of run-time length stays, so its length must not be 1. As
+/// a relation this is 2 * min(1, n) <= n.
 static std::vector<LengthRelation> relate_squeeze(const OpView& op) {
   const bool names_none = ints_of(op.op(), "axes").empty();
   const Shape& from = op.type(0).shape;
@@ -88,7 +88,7 @@ static bool infer_unsqueeze(const OpView& op, std::vector<TensorType>& results) 
   return true;
 }
 
-/// Neighbouring dimensions as one.
+/// Joins neighbouring dimensions.
 static Extent joined(const OpView& op, std::span<const Extent> dims) {
   Length length = 1;
   int64_t bound = 1;
@@ -98,7 +98,7 @@ static Extent joined(const OpView& op, std::span<const Extent> dims) {
   return length.is_constant() ? op.extent(length) : run_time_extent(bound, length);
 }
 
-/// Flatten-13: a matrix of what is left of `axis` and what is right of it.
+/// Flatten-13: a matrix of the dimensions left of `axis` and the others.
 static bool infer_flatten(const OpView& op, std::vector<TensorType>& results) {
   const std::span<const Extent> from = op.type(0).shape;
   const std::optional<int64_t> axis = op.axis("axis", static_cast<int>(from.size()), true);
@@ -130,16 +130,16 @@ const OpDef kSqueeze = axes_view(OpKind::Squeeze, "Squeeze", infer_squeeze, rela
 const OpDef kUnsqueeze = axes_view(OpKind::Unsqueeze, "Unsqueeze", infer_unsqueeze);
 const OpDef kFlatten = flatten();
 
-/// Attribute of a Split whose parts have run-time lengths: their texts.
+/// Attribute of a Split whose parts have run-time lengths: the texts of these.
 constexpr const char* kPartLengths = "part_lengths";
 
-/// True where every part has the same extent: neither parts are given nor num_outputs, whose last part may be smaller
-/// (Split-18; before, there were no others).
+/// True if every part has the same extent: neither parts nor num_outputs are given. With num_outputs the last part may
+/// be smaller (Split-18; older opsets require equal parts).
 static bool has_equal_parts(const OpView& op) {
   return !op.op().has(kPartLengths) && !op.op().has("split") && !op.has(1) && !op.op().has("num_outputs");
 }
 
-/// Extents of the parts along the axis; nothing after reporting. Without given ones the last may be smaller.
+/// Extents of the parts along the axis; nothing after reporting. If they are not given, the last may be smaller.
 static std::optional<std::vector<int64_t>> parts(const OpView& op, int64_t extent) {
   std::vector<int64_t> parts = ints_of(op.op(), "split");
   const auto count = static_cast<int64_t>(op.op().outputs.size());
@@ -161,8 +161,8 @@ static std::optional<std::vector<int64_t>> parts(const OpView& op, int64_t exten
   return parts;
 }
 
-/// The same where the dimension or its parts are of run time: the lengths that the model gives, which canonicalize
-/// wrote down, or equal ones. Nothing after reporting.
+/// The same if the dimension or its parts are run-time lengths: the model's lengths, which canonicalize stored, or
+/// equal ones. Nothing after reporting.
 static std::optional<std::vector<Length>> part_lengths(const OpView& op, const Length& extent) {
   const auto count = static_cast<int64_t>(op.op().outputs.size());
   std::vector<Length> lengths;
@@ -186,7 +186,7 @@ static std::optional<std::vector<Length>> part_lengths(const OpView& op, const L
   return lengths;
 }
 
-/// True if a length that the Split depends on is known at run time only.
+/// True if the Split depends on a length that only a run knows.
 static bool is_split_at_run_time(const OpView& op) {
   const auto axis = static_cast<size_t>(from_front(int_of(op.op(), "axis"), op.type(0).ndim()));
   return op.op().has(kPartLengths) || op.has(1) || op.type(0).shape[axis].is_run_time();
@@ -220,7 +220,7 @@ static bool infer_split(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Parts that the model gives, or that have to be equal, are the dimension together. None is negative.
+/// Parts that the model gives, or that must be equal, add up to the dimension. None is negative.
 static std::vector<LengthRelation> relate_split(const OpView& op) {
   if (!op.op().has(kPartLengths) && !has_equal_parts(op)) return {};
   const Length extent = length_of(op.type(0).shape[static_cast<size_t>(op.op().integer("axis"))]);
@@ -236,7 +236,7 @@ static std::vector<LengthRelation> relate_split(const OpView& op) {
   return relations;
 }
 
-/// The parts are written out, so that nobody counts outputs after this.
+/// Stores the parts, so that later passes need not count outputs.
 static void canonical_split(Op& op, const OpView& view) {
   canonical_axis(op, view);
   const Extent& extent = view.type(0).shape[static_cast<size_t>(op.integer("axis"))];
@@ -253,7 +253,7 @@ static void canonical_split(Op& op, const OpView& view) {
   op.remove("split");
 }
 
-/// The parts begin where a run decides.
+/// Splits at positions that a run computes.
 static std::vector<ValueId> split_at_run_time(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
   const auto axis = static_cast<size_t>(op.op().integer("axis"));
@@ -283,7 +283,7 @@ static std::vector<ValueId> decompose_split(Builder& build, const OpView& op) {
   return results;
 }
 
-/// The parts stand behind each other along the axis.
+/// Copies the parts, which follow each other along the axis.
 static void eval_split(EvalContext& context) {
   const Tensor& x = context.in(0);
   const int64_t axis = context.op.integer("axis");
@@ -336,7 +336,7 @@ static bool infer_blocks(const OpView& op, bool to_depth, std::vector<TensorType
   return true;
 }
 
-/// DepthToSpace-13: with mode DCR the block's dims stand in front of the depth, with CRD behind it.
+/// DepthToSpace-13: with mode DCR the block's dims come before the depth, with CRD after it.
 static std::vector<ValueId> decompose_depth_to_space(Builder& build, const OpView& op) {
   const Shape x = op.type(0).shape, result = op.result_type(0).shape;
   const int64_t b = int_of(op.op(), "blocksize");

@@ -1,5 +1,5 @@
-// Pads, strides and output extents of windows, as ONNX Conv and the pools define them: auto_pad, ceil_mode and
-// the attributes become one WindowDim for each spatial dimension.
+// Pads, strides and output extents of windows, as ONNX Conv and the pools define them. auto_pad, ceil_mode and the
+// attributes become one WindowDim for each spatial dimension.
 #include "ir/ops/window.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ static bool has_countable_reach(const WindowDim& dim) {
 static bool is_same(const std::string& auto_pad) { return auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER"; }
 static bool rounds_up(const Op& op) { return op.has("ceil_mode") && op.integer("ceil_mode"); }
 
-/// SAME: as many outputs as ceil(in / stride), the odd pad element behind (UPPER) or before (LOWER). All padding is
-/// (outputs - 1) * stride + reach - in.
+/// SAME: ceil(in / stride) outputs. All padding is (outputs - 1) * stride + reach - in; an odd element goes to the end
+/// (UPPER) or the beginning (LOWER).
 static Length same_padding(const WindowDim& dim, const Length& in) {
   return maximum(Length(dim.reach() - 1) - *remainder_of(in + (dim.stride - 1), dim.stride), 0);
 }
@@ -48,15 +48,16 @@ static void pad_same(WindowDim& dim, bool upper) {
   dim.behind = same_padding(dim, dim.in).constant() - dim.before;
 }
 
-/// What is added to the extent of an input for the quotient by the stride to be the number of windows.
+/// The number added to an input's extent so that its quotient by the stride is the number of windows.
 static int64_t added_extent(const WindowDim& dim, bool ceil) {
   return dim.before + dim.behind - dim.reach() + (ceil ? 2 * dim.stride - 1 : dim.stride);
 }
 
-/// As many windows as fit into the padded extent; ceil_mode adds one that sticks out, if it begins inside.
+/// The number of windows that fit into the padded extent. ceil_mode adds a window that exceeds it, if the window begins
+/// inside.
 static void count_outputs(WindowDim& dim, bool ceil) {
   dim.out = std::max<int64_t>(0, dim.in + added_extent(dim, ceil)) / dim.stride;
-  // A window that would start in the padding after it is left out.
+  // A window that would start in the trailing padding is omitted.
   if (ceil && dim.out > 0 && (dim.out - 1) * dim.stride >= dim.in + dim.before) --dim.out;
 }
 
@@ -95,8 +96,8 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims
   return window;
 }
 
-/// How many windows an input of this length has. Of ceil_mode, a last one that would start in the padding after it is
-/// left out: as many start before it as the stride fits into what lies before it.
+/// The number of windows for an input of this length. With ceil_mode, a last window that would start in the trailing
+/// padding is omitted: windows start only before that padding.
 static Length output_length(const Op& op, const WindowDim& dim, const Length& in) {
   if (is_same(text_of(op, "auto_pad"))) return *floor_quotient(in + (dim.stride - 1), dim.stride);
   const bool ceil = rounds_up(op);
@@ -126,7 +127,7 @@ bool has_fitting_bias(const OpView& op, int64_t channels) {
   return op.fail("conv-bias", "a bias of shape {} does not fit {} channels", dims_text(op.dims(2)), channels);
 }
 
-/// Whether the padding follows from a length that only a run knows.
+/// Whether the padding depends on a run-time length.
 static bool has_open_pads(const Op& op, const Window& window, const Shape& image) {
   bool is_open = false;
   for (size_t d = 0; d < window.size(); ++d) is_open |= image[d + 2].is_run_time() && window[d].stride > 1;

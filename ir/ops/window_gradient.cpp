@@ -18,7 +18,7 @@ std::vector<int64_t> joined(std::vector<int64_t> numbers, const std::vector<int6
   return numbers;
 }
 
-/// Elements behind the last that some window reads; below 0 where windows go beyond the image.
+/// Number of elements after the last one that a window reads; negative if windows exceed the image.
 int64_t unread(const WindowDim& dim) { return dim.in - ((dim.out - 1) * dim.stride + dim.reach() - dim.before); }
 }  // namespace
 
@@ -34,7 +34,8 @@ Term spread_over_windows(Builder& build, const Term& g, const Term& filters, con
   return {build, build.op(OpKind::ConvTranspose, {g.value(), filters.value()}, attrs)};
 }
 
-/// Each group's channels are a batch: [N, G, C/G, ...] -> [C/G, G * N, ...], which meets the filters [G * M/G, N, ...].
+/// Each group's channels become the batch: [N, G, C/G, ...] -> [C/G, G * N, ...], which is convolved with the filters
+/// [G * M/G, N, ...].
 Term gradient_of_filters(Builder& build, const Term& image, const Term& g, const Window& window, int64_t group) {
   const Dims x = image.dims(), y = g.dims();
   const int64_t ndim = static_cast<int64_t>(x.size()), each = x[1] / group;
@@ -49,7 +50,7 @@ Term gradient_of_filters(Builder& build, const Term& image, const Term& g, const
                     {"pads", joined(of_each(window, [](const WindowDim& d) { return d.before; }), behind)},
                     {"strides", of_each(window, [](const WindowDim& d) { return d.dilation; })}};
   Term taps(build, build.op(OpKind::Conv, {channels.value(), g.transpose(turned).value()}, attrs));
-  // Elements that no window reads give further taps.
+  // Elements that no window reads produce additional taps.
   for (size_t d = 0; d < window.size(); ++d) taps = taps.slice(static_cast<int64_t>(2 + d), 0, window[d].kernel);
   return taps.transpose(turned);
 }

@@ -1,7 +1,7 @@
-// Nodes, subgraphs and outputs of ONNX graphs become ops. Names decide what a node reads: values of its own
-// graph, then initialisers and constants of the graphs around it; anything else from outside is a capture. One
-// error does not hide the next: a node that cannot be imported marks its results as failed, and what reads
-// those is skipped without a message.
+// Converts nodes, subgraphs and outputs of ONNX graphs to ops. Names determine a node's operands: values of its own
+// graph, then initialisers and constants of the graphs around it. Anything else from outside is a capture. One error
+// does not hide the next: a node that cannot be imported marks its results as failed, and their readers are skipped
+// without a message.
 #include "frontend/onnx_import.h"
 
 #include <algorithm>
@@ -72,10 +72,10 @@ class NodeImporter {
 
   ImportState& state_;
   ImportScope& scope_;
-  size_t at_ = 0;  // which node of the scope's graph
+  size_t at_ = 0;  // index of the node in the scope's graph
 };
 
-/// Adds a Constant op under the name that the graph reads it by.
+/// Adds a Constant op under its name in the graph.
 ValueId NodeImporter::add_constant(const std::string& name, ConstantId constant) {
   const Constant& c = state_.module.constants[constant];
   NewOp made = new_op(OpKind::Constant, {c.dtype, shape_of(c.dims), {}});
@@ -87,9 +87,9 @@ ValueId NodeImporter::add_constant(const std::string& name, ConstantId constant)
   return value;
 }
 
-/// The constant that `name` stands for, in this scope or an outer one; nothing if it is no constant, or, with
-/// `failed`, if its tensor is damaged. A region gets a Constant op of its own instead of a capture, so that
-/// shapes inside can be folded.
+/// The constant that `name` stands for, in this scope or an outer one. Nothing if it is not a constant, or, with
+/// `failed`, if its tensor is damaged. A region gets a Constant op of its own instead of a capture, so that shapes
+/// inside can be folded.
 std::optional<ConstantId> NodeImporter::outer_constant(const std::string& name, bool& failed) {
   for (const ImportScope* scope = &scope_; scope; scope = scope->parent) {
     if (const auto value = scope->values.find(name); value != scope->values.end()) {
@@ -107,14 +107,14 @@ std::optional<ConstantId> NodeImporter::outer_constant(const std::string& name, 
   return {};
 }
 
-/// True if the node that makes `name` was reported already.
+/// True if an error was reported for the node that produces `name`.
 bool NodeImporter::is_failed(const std::string& name) const {
   for (const ImportScope* scope = &scope_; scope; scope = scope->parent)
     if (scope->failed.contains(name)) return true;
   return false;
 }
 
-/// Finds the value of a name, making a Constant op on its first use.
+/// Finds the value of a name; adds a Constant op at its first use.
 NodeImporter::Found NodeImporter::find(const std::string& name, ValueId& value) {
   if (const auto known = scope_.values.find(name); known != scope_.values.end()) {
     value = known->second;
@@ -145,7 +145,7 @@ bool NodeImporter::depends(size_t node, size_t on) const {
   return false;
 }
 
-/// Says why a name has no value: nobody makes it, it is sparse, or its node waits for this one.
+/// Reports why a name has no value: nothing produces it, it is sparse, or its node depends on this one.
 void NodeImporter::report_missing(const std::string& name, size_t reader, const Loc& loc) {
   const auto maker = scope_.makers.find(name);
   if (maker == scope_.makers.end()) {
@@ -164,13 +164,13 @@ void NodeImporter::report_missing(const std::string& name, size_t reader, const 
   }
 }
 
-/// Records the node as the origin of the op made of it, for messages and selectors.
+/// Records the node as the origin of its op, for messages and selectors.
 OriginId NodeImporter::origin(const OnnxNode& node, const Loc& loc, int index) {
   state_.module.origins.push_back({node.whole.empty() ? shown_name(node) : node.whole, node.op_type, index, loc});
   return {static_cast<uint32_t>(state_.module.origins.size() - 1)};
 }
 
-/// Makes the results visible; a name that is there already is refused.
+/// Makes the results visible; refuses a name that exists already.
 void NodeImporter::define(const OnnxNode& node, OpId op, const Loc& loc) {
   for (size_t r = 0; r < node.outputs.size(); ++r) {
     const std::string& name = node.outputs[r];
@@ -188,7 +188,7 @@ void NodeImporter::define(const OnnxNode& node, OpId op, const Loc& loc) {
   }
 }
 
-/// A Constant node, whichever of its attributes holds the value.
+/// Imports a Constant node, from whichever attribute holds the value.
 bool NodeImporter::constant_node(const OnnxNode& node, const Loc& loc, int index) {
   const std::optional<ConstantId> constant = import_constant_node(state_, node, loc);
   OpId op;
@@ -207,13 +207,13 @@ bool NodeImporter::constant_node(const OnnxNode& node, const Loc& loc, int index
   return bool(op);
 }
 
-/// Any operand of a Loop, whose carried optionals may begin as nothing, and the lengths that Scan-8 begins with, though
-/// others follow.
+/// True for operands that may be absent although others follow: any operand of a Loop, whose carried optionals may
+/// begin empty, and the lengths that are Scan-8's first operand.
 static bool may_be_absent(const OnnxNode& node, int operand) {
   return node.op_type == "Loop" || (node.op_type == "Scan" && node.opset < 9 && operand == 0);
 }
 
-/// As many operands and results as the record allows; only trailing operands may be left out, but for optional
+/// Checks the numbers of operands and results against the record. Only trailing operands may be absent, except optional
 /// ones.
 bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc& loc,
                                const std::vector<ValueId>& inputs) {
@@ -232,7 +232,7 @@ bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc
                        def.outputs.max, results);
     return false;
   }
-  // Of a list of any length none is.
+  // In a list of any length, no operand may be absent.
   const bool is_list = def.inputs.max < 0;
   for (int i = 0; i < (is_list ? given : def.inputs.min); ++i) {
     if (inputs[i] || may_be_absent(node, i) || contains(def.inputs.optional, i)) continue;
@@ -243,7 +243,7 @@ bool NodeImporter::check_arity(const OnnxNode& node, const OpDef& def, const Loc
   return true;
 }
 
-/// Resolves the operands by name. Absent ones at the end are dropped, in between they are none ids.
+/// Resolves the operands by name. Absent ones at the end are dropped; others become none ids.
 bool NodeImporter::operands(const OnnxNode& node, const OpDef& def, const Loc& loc, NewOp& made) {
   bool ok = true;
   for (const std::string& input : node.inputs) {
@@ -261,7 +261,7 @@ bool NodeImporter::operands(const OnnxNode& node, const OpDef& def, const Loc& l
   return check_arity(node, def, loc, made.inputs);
 }
 
-/// Subgraphs have the inputs and outputs that ONNX gives If, Loop and Scan.
+/// Checks that subgraphs have the inputs and outputs that ONNX prescribes for If, Loop and Scan.
 bool NodeImporter::check_region(const OnnxNode& node, const OnnxGraph& graph, const Loc& loc) {
   const size_t inputs = node.inputs.size(), outputs = node.outputs.size();
   bool right = true;
@@ -273,7 +273,7 @@ bool NodeImporter::check_region(const OnnxNode& node, const OnnxGraph& graph, co
     right = graph.inputs.size() == carried + 2 && graph.outputs.size() >= carried + 1 &&
             outputs + 1 == graph.outputs.size();
   }
-  // The first operand of Scan-8 are lengths.
+  // The first operand of Scan-8 is the lengths.
   if (node.op_type == "SequenceMap") right = graph.inputs.size() == inputs && graph.outputs.size() == outputs;
   if (node.op_type == "Scan")
     right = graph.inputs.size() + (node.opset < 9 ? 1 : 0) == inputs && graph.outputs.size() == outputs;
@@ -337,8 +337,8 @@ bool NodeImporter::regions(const OnnxNode& node, const Loc& loc, NewOp& made) {
   return ok;
 }
 
-/// Imports one node: operands, attributes, regions, then the record's own `import`, which settles what the
-/// opset decides.
+/// Imports one node: operands, attributes, regions, then the record's own `import`, which handles differences between
+/// opsets.
 bool NodeImporter::node(const OnnxNode& node) {
   const int index = state_.nodes++;
   const Loc loc = state_.model.loc(node, index);
@@ -387,7 +387,7 @@ bool NodeImporter::outputs() {
     if (found == Found::Missing)
       state_.diags.error("undefined-output", loc, "output '{}' of graph '{}' is made by nothing",
                          printable(output.name), printable(scope_.source.name));
-    // Regions return by position, so only the model's own outputs need distinct names.
+    // Regions return by position; only the model's own outputs need distinct names.
     if (!seen.insert(output.name).second && !scope_.parent) {
       state_.diags.error("output-repeated", loc, "output '{}' is listed twice", printable(output.name));
       ok = false;

@@ -1,6 +1,5 @@
-// The model's inputs: dims pinned by --dim, bounded (--dim n<=1024), given by --shape, or open; inputs bound to
-// files. Every open dim is reported in one message with the flags that would pin it, so that one more try
-// suffices.
+// The model's inputs: dims pinned by --dim, bounded (--dim n<=1024), given by --shape, or open; inputs bound to files.
+// Every open dim is reported in one message with the flags that would pin it, so that one more try suffices.
 #include <algorithm>
 #include <map>
 
@@ -56,10 +55,10 @@ class InputImporter {
   const ReadOptions& options_;
   ImportScope& scope_;
   Loc loc_;
-  std::vector<DimRequest> dims_;  // those of --dim, and of --shape the bounds of named dims
+  std::vector<DimRequest> dims_;  // from --dim, and bounds of named dims from --shape
   std::vector<OpenDim> open_;
-  std::vector<OnnxValue> tensors_;  // the inputs, those that are no tensors as the tensors that they stand for
-  std::vector<WholeInput> wholes_;  // those
+  std::vector<OnnxValue> tensors_;  // the inputs; inputs that are not tensors are replaced by their tensors
+  std::vector<WholeInput> wholes_;  // the inputs that are not tensors
 };
 
 std::vector<std::string> InputImporter::input_names() const {
@@ -88,7 +87,8 @@ bool InputImporter::check_input_requests(const std::vector<Request>& requests, c
   return ok;
 }
 
-/// A bound may be that of a length which data decides, by the name of the node that makes it or of a result of that.
+/// A bound may be for a length that data decides; its name is the node's that produces it, or one of that node's
+/// results.
 bool InputImporter::bound_count(const DimRequest& request) {
   if (!request.bounded) return false;
   for (const OnnxNode& node : scope_.source.nodes) {
@@ -99,7 +99,7 @@ bool InputImporter::bound_count(const DimRequest& request) {
   return false;
 }
 
-/// A request must name a dim of some input, with one value in range, and no other value elsewhere.
+/// A request must name a dim of some input and have one value in range; requests must not contradict each other.
 bool InputImporter::check_dim_request(const DimRequest& request, const std::vector<std::string>& known) {
   const Loc& loc = request.loc;
   const bool is_of_input = contains(known, request.name);
@@ -144,7 +144,7 @@ const ShapeRequest* InputImporter::shape_of_input(const OnnxValue& input) const 
   return nullptr;
 }
 
-/// A bound that --shape has for a named dim is one of the name.
+/// A bound that --shape gives a named dim is a bound of the name.
 void InputImporter::bound_by_shapes() {
   for (const OnnxValue& input : tensors_) {
     const ShapeRequest* shape = shape_of_input(input);
@@ -164,7 +164,7 @@ bool InputImporter::check_requests() {
   return ok;
 }
 
-/// What --dim says of a named dim; null for any other.
+/// The --dim request for a named dim; null for any other.
 const DimRequest* InputImporter::request_of(const OnnxDim& dim) const {
   if (dim.kind != OnnxDim::Kind::Named) return nullptr;
   for (const DimRequest& request : dims_)
@@ -183,7 +183,7 @@ bool InputImporter::check_type(const OnnxValue& input) {
   return false;
 }
 
-/// True if dims from outside agree with what the model says of them.
+/// True if dims from outside agree with the model's.
 bool InputImporter::fits(const OnnxValue& input, const ShapeRequest& shape, const std::string& what) {
   const Dims& dims = shape.dims;
   bool ok = !input.dims || input.dims->size() == dims.size();
@@ -202,7 +202,7 @@ bool InputImporter::fits(const OnnxValue& input, const ShapeRequest& shape, cons
   return false;
 }
 
-/// Replaces an input by the constant in a file, whose type must fit.
+/// Replaces an input by the constant in a file, whose type must match.
 bool InputImporter::bind(const OnnxValue& input, const BindRequest& request) {
   std::optional<Tensor> tensor = read_tensor_file(request.file, state_.diags);
   if (!tensor || !fits(input, {input.name, tensor->dims}, "the tensor in '" + printable(request.file) + "'"))
@@ -221,7 +221,7 @@ bool InputImporter::bind(const OnnxValue& input, const BindRequest& request) {
   return true;
 }
 
-/// Notes an open dim under the flag that would pin it.
+/// Records an open dim under the flag that would pin it.
 void InputImporter::open(const std::string& flag, const std::string& place) {
   auto known = std::find_if(open_.begin(), open_.end(), [&](const OpenDim& dim) { return dim.flag == flag; });
   if (known == open_.end()) known = open_.insert(open_.end(), {flag, {}});
@@ -245,7 +245,7 @@ std::optional<int64_t> InputImporter::extent_of(const OnnxValue& input, size_t d
   return {};
 }
 
-/// The extents of an input; nothing after reporting or noting what is open.
+/// The extents of an input; nothing after reporting or recording an open dim.
 std::optional<Dims> InputImporter::dims_of(const OnnxValue& input) {
   if (const ShapeRequest* shape = shape_of_input(input))
     return fits(input, *shape, "--shape") ? std::optional(shape->dims) : std::nullopt;
@@ -292,8 +292,7 @@ bool InputImporter::input(const OnnxValue& input) {
   return true;
 }
 
-/// What the length of a bounded dim is called: as the dim, or of an unnamed one "x_2", after its input; "" of any
-/// other.
+/// Name of the length of a bounded dim: the dim's name, or "x_2" for an unnamed dim of input x; "" for any other dim.
 std::string InputImporter::length_name(const OnnxValue& input, size_t d) const {
   const OnnxDim dim = input.dims ? (*input.dims)[d] : OnnxDim{};
   if (const ShapeRequest* shape = shape_of_input(input); shape && !shape->is_bounded(d)) return "";
@@ -334,7 +333,7 @@ bool InputImporter::is_bound(const OnnxValue& input) const {
   return std::ranges::any_of(options_.binds, [&](const BindRequest& bind) { return bind.input == input.name; });
 }
 
-/// An input that the executable may be given: a state that begins as the initialiser and stays as it is.
+/// Makes an input optional for the executable: a state that starts as the initialiser and keeps its value.
 bool InputImporter::default_input(const OnnxValue& input) {
   const OnnxTensor& tensor = *scope_.initialisers.at(input.name);
   const auto first = state_.constant(tensor, "initializer '" + printable(input.name) + "'", tensor.loc);
@@ -350,7 +349,7 @@ bool InputImporter::default_input(const OnnxValue& input) {
   return true;
 }
 
-/// What --override names has to be an input with a default.
+/// Each name given by --override must be an input with a default.
 bool InputImporter::check_overrides() {
   std::vector<std::string> names;
   for (const OnnxValue& input : scope_.source.inputs)
@@ -365,7 +364,7 @@ bool InputImporter::check_overrides() {
   return ok;
 }
 
-/// Says which inputs are constants because they have defaults.
+/// Reports inputs that are constants because they have defaults.
 void InputImporter::report_defaults() const {
   constexpr size_t kMostNames = 4;
   std::vector<std::string> names;

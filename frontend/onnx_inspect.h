@@ -1,4 +1,5 @@
-// What a model file holds, also if it cannot be compiled: for `weft inspect`, and for who matches data with inputs.
+// A summary of a model file, also of one that cannot be compiled: for `weft inspect`, and for matching data with
+// inputs.
 #pragma once
 #include <map>
 #include <optional>
@@ -9,7 +10,7 @@
 
 namespace weftc {
 
-/// What `inspect` shows, also of a model that cannot be compiled.
+/// The contents of a model that `inspect` shows, also of one that cannot be compiled.
 struct ModelSummary {
   struct Port {
     std::string name;
@@ -23,9 +24,9 @@ struct ModelSummary {
   std::vector<Port> outputs;
   std::vector<Port> defaults;                  // inputs that are initialisers too, of IR 4 or later
   std::vector<std::string> dims;               // names of symbolic dims of inputs, in order
-  std::vector<std::string> unnamed;            // "dim 2 of 'x'": those of no name
+  std::vector<std::string> unnamed;            // "dim 2 of 'x'": dims without a name
   std::map<std::string, int64_t> ops;          // name with domain to number of nodes, functions inlined
-  std::map<std::string, int64_t> unsupported;  // the same, of those that no record reads
+  std::map<std::string, int64_t> unsupported;  // the same for ops that no record reads
   int64_t initialiser_bytes = 0;
 };
 std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags);

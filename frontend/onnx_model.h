@@ -1,5 +1,5 @@
-// An ONNX model as read, before any of it is understood: what the binary reader and the text reader both make, and the
-// importer reads. Plain data, so that protobuf stays inside one file.
+// An ONNX model as read, before any interpretation. The binary reader and the text reader produce it, and the importer
+// reads it. It is plain data, so that protobuf stays inside one file.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -15,11 +15,11 @@
 
 namespace weftc {
 
-/// Where a tensor's bytes are, if not in the model: external_data of ONNX.
+/// Location of a tensor's bytes if they are not in the model: external_data of ONNX.
 struct ExternalBytes {
   std::string location;
   std::string offset;  // decimal text, as in the model; empty: 0
-  std::string length;  // empty: what the shape needs
+  std::string length;  // empty: the length for the shape
 };
 
 /// An initialiser, or the tensor of an attribute.
@@ -29,7 +29,7 @@ struct OnnxTensor {
   Dims dims;
   std::span<const std::byte> bytes;  // into OnnxModel::memory; not yet checked against dims
   std::optional<ExternalBytes> external;
-  std::string problem;  // what keeps it from being read (data in the wrong field), or empty
+  std::string problem;  // why it cannot be read (data in the wrong field), or empty
   Loc loc;
 };
 
@@ -39,7 +39,7 @@ struct OnnxAttr {
   enum class Kind { Int, Real, Text, Tensor, Graph, Ints, Reals, Texts, Tensors, Graphs, Sparse, Type };
   std::string name;
   Kind kind = Kind::Int;
-  std::string reference;  // of a function body: the function's attribute that stands here
+  std::string reference;  // in a function body: the function's attribute that replaces this one
   int64_t integer = 0;
   double real = 0;
   std::string text;
@@ -62,15 +62,15 @@ struct OnnxShardedAxis {
   int64_t axis = 0;
   std::vector<OnnxAxisShards> parts;
 };
-/// Where the shards of an operand or a result of a node lie: shard k, row-major over the axes, on devices[k], which may
-/// stand for a group of devices with a copy each.
+/// Location of the shards of an operand or a result of a node: shard k, row-major over the axes, is on devices[k]. An
+/// entry of `devices` may stand for a group of devices with a copy each.
 struct OnnxSharding {
   std::string tensor;
   std::vector<int64_t> devices;
   std::map<int64_t, std::vector<int64_t>> groups;
   std::vector<OnnxShardedAxis> axes;
 };
-/// What a node says of one configuration.
+/// The annotation of a node for one configuration.
 struct OnnxNodeDevices {
   std::string configuration;
   std::vector<OnnxSharding> shardings;
@@ -91,12 +91,12 @@ struct OnnxNode {
   std::vector<std::string> outputs;
   std::vector<OnnxAttr> attrs;
   std::vector<OnnxNodeDevices> devices;
-  std::vector<std::string> modules;  // paths of the exporter's modules that the node stands in, outer first
-  int opset = 0;                     // of its domain; 0 until the opsets were resolved
+  std::vector<std::string> modules;  // paths of the exporter's modules around the node, outer first
+  int opset = 0;                     // of its domain; 0 until the opsets are resolved
   int line = 0;                      // of a text model, else 0
   int column = 0;
-  int call_site = -1;  // in OnnxModel::call_sites, of a node that a schedule asks for
-  std::string whole;   // of one of several nodes that stand for one of the model: that one's name
+  int call_site = -1;  // in OnnxModel::call_sites, for a node that a schedule asks for
+  std::string whole;   // for one of several nodes that replace one of the model's: that one's name
 
   const OnnxAttr* find(std::string_view attr) const;
 };
@@ -109,7 +109,7 @@ struct OnnxDim {
   std::string name;
 };
 
-/// What an input or output is made of tensors.
+/// How an input or output is composed of tensors.
 struct OnnxForm {
   bool is_sequence = false;
   bool is_optional = false;  // a tensor or sequence, or nothing
@@ -121,7 +121,7 @@ struct OnnxForm {
 struct OnnxValue {
   std::string name;
   OnnxForm form;
-  std::string other_type;  // "map", ...: nothing that is read; empty for tensors
+  std::string other_type;  // "map", ...: a type that is not read; empty for tensors
   int element_type = 0;    // 0: not given
   std::optional<std::vector<OnnxDim>> dims;
 };
@@ -135,23 +135,23 @@ struct OnnxGraph {
   std::vector<OnnxNode> nodes;
 };
 
-/// A model-local function; inline_functions puts its body in place of each call.
+/// A model-local function; inline_functions replaces each call by its body.
 struct OnnxFunction {
   std::string name;
   std::string domain;
   std::string overload;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
-  std::map<std::string, OnnxValue> types;  // of inputs that a text gives one
+  std::map<std::string, OnnxValue> types;  // of inputs that have a type in a text
   std::vector<std::string> attrs;          // without a default
   std::vector<OnnxAttr> defaults;
   std::vector<OnnxNode> nodes;
   std::map<std::string, int64_t> opsets;
 };
 
-/// What an exporter notes of a value: what it was in the program, or what it computed it from in advance.
+/// An exporter's note on a value: its role in the program, or the values from which it was precomputed.
 struct OnnxMark {
-  std::string kind;  // "PARAMETER", "BUFFER", "CONSTANT_TENSOR", ...; empty: not said
+  std::string kind;  // "PARAMETER", "BUFFER", "CONSTANT_TENSOR", ...; empty: unknown
   std::vector<std::string> folded_from;
 };
 
@@ -162,26 +162,27 @@ struct OnnxModel {
   std::string producer;
   std::map<std::string, int64_t> opsets;  // domain to version
   OnnxGraph graph;
-  std::deque<OnnxTensor> parameters;  // initialisers that a training changes: inputs of the graph now
+  std::deque<OnnxTensor> parameters;  // initialisers that a training changes; they are inputs of the graph then
   std::vector<OnnxFunction> functions;
   std::vector<OnnxConfiguration> configurations;
   std::map<std::string, OnnxMark> marks;  // by the name of the value
   std::vector<std::string> lines;         // of a text model
   std::vector<Loc> call_sites;            // where a schedule calls functions
-  /// What the tensors' spans point into.
+  /// Memory that the tensors' spans point into.
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory;
 
   /// Whether an initialiser that is an input too is its default. Before IR 4 each initialiser had to be an input.
   bool has_defaults() const { return ir_version >= 4; }
-  /// Takes the bytes over and returns where they now are.
+  /// Takes ownership of the bytes and returns their new location.
   std::span<const std::byte> keep(std::vector<std::byte> bytes);
-  /// Where to point for a node: where a schedule asks for it, its position in a text model, else the node itself.
+  /// Source position of a node for messages: where a schedule asks for it, its position in a text model, else the node
+  /// itself.
   Loc loc(const OnnxNode& node, int index) const;
 };
 
 /// "float", "float16", "string", ...; "type 99" for numbers that ONNX does not know.
 std::string element_type_name(int element_type);
-/// Ours, if we have it.
+/// Weft's dtype, if it has one.
 std::optional<DType> dtype_of_element_type(int element_type);
 /// The number of that name in the text syntax ("float", "int64"), or 0.
 int element_type_of_name(std::string_view name);

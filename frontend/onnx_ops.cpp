@@ -1,5 +1,5 @@
-// Decides which nodes the importer can read, and reports the others once an op, with what would help: a later
-// opset, or the same operator in another domain.
+// Decides which nodes the importer can read. Reports each unsupported op once, with a hint: a later opset, or the same
+// operator in another domain.
 #include "frontend/onnx_ops.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<std::string> region_attrs(const OnnxNode& node) {
 
 bool is_constant_node(const OnnxNode& node) { return node.domain.empty() && node.op_type == "Constant"; }
 
-/// The first opset of the node's domain in which the record reads this spelling.
+/// The first opset of the node's domain in which the record reads this name.
 static int since(const OpDef& def, const OnnxNode& node) {
   const int oldest = node.domain.empty() ? first_old_form(node.op_type) : 1;
   if (oldest < kOldestForm && node.domain.empty()) return oldest;
@@ -47,7 +47,7 @@ struct Refused {
   std::vector<std::string> nodes;
 };
 
-/// The operator of that name in another domain; "" if there is none.
+/// The operator of that name in another domain; "" if there is no such operator.
 std::string elsewhere(const OnnxNode& node) {
   for (const OpDef* def : all_op_defs()) {
     std::vector<OnnxName> spellings = def->aliases;
@@ -58,7 +58,7 @@ std::string elsewhere(const OnnxNode& node) {
   return "";
 }
 
-/// A hint behind "is not supported": the opset from which it is, or the domain in which it is.
+/// A hint after "is not supported": the opset from which it is supported, or the domain in which it is.
 std::string why_refused(const OnnxNode& node) {
   const OpDef* def = find_onnx_op(node.domain, node.op_type);
   if (def) return node.overload.empty() ? format(" in opset {}, only from {} on", node.opset, since(*def, node)) : "";
@@ -66,7 +66,7 @@ std::string why_refused(const OnnxNode& node) {
   return other.empty() ? "" : format(", but {} is", other);
 }
 
-/// Gathers refused nodes by op, subgraphs included; `index` counts nodes as the importer does.
+/// Collects refused nodes by op, subgraphs included; `index` counts nodes as the importer does.
 void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index, std::vector<Refused>& refused) {
   for (const OnnxNode& node : graph.nodes) {
     const int at = index++;
@@ -80,7 +80,7 @@ void collect_refused(const OnnxModel& model, const OnnxGraph& graph, int& index,
   }
 }
 
-/// The first few names, and how many more there are.
+/// The first few names, and the number of further ones.
 std::string node_list(const std::vector<std::string>& nodes) {
   constexpr size_t kShown = 8;
   const std::vector<std::string> shown(nodes.begin(), nodes.begin() + std::min(kShown, nodes.size()));

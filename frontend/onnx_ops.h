@@ -1,4 +1,4 @@
-// What the op records say of a node: whether it can be read, what it is called, which graphs it owns.
+// Properties of a node that follow from its op record: whether it can be read, its name, the graphs that it owns.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ std::vector<std::string> region_attrs(const OnnxNode& node);
 bool is_constant_node(const OnnxNode& node);
 /// True if the importer can read the node: by a record, or as Constant.
 bool is_supported(const OnnxNode& node);
-/// Reports every node that is_supported refuses, one message for each op. True if there are none.
+/// Reports every unsupported node, one message for each op. True if all nodes are supported.
 bool check_supported(const OnnxModel& model, Diags& diags);
 /// "Gelu" or "com.microsoft.Gelu".
 std::string full_op_name(const OnnxNode& node);

@@ -1,4 +1,4 @@
-// Parses the flags that say something of the model; a wrong one is reported with the form that is expected.
+// Parses the flags that describe the model; a wrong one is reported with the expected form.
 #include "frontend/onnx_options.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace weftc {
 
-// As many inputs of the executable.
+// As many inputs of the executable, at most.
 static constexpr int64_t kMostElementsOfSequence = 4096;
 
 /// All of the text as an integer.
@@ -54,14 +54,14 @@ std::string ShapeRequest::text() const {
   return parts.empty() ? dims_text(dims) : join(parts, "x");
 }
 
-/// The last "=" that begins a shape: that of "<=" is in one.
+/// The last "=" that begins a shape; the "=" of "<=" is inside one.
 static size_t equals_before_shape(const std::string& text) {
   size_t at = text.rfind('=');
   while (at != std::string::npos && at > 0 && text[at - 1] == '<') at = text.rfind('=', at - 1);
   return at;
 }
 
-/// The extents of "1x3x<=64"; false where they are none.
+/// Parses the extents "1x3x<=64"; false for any other text.
 static bool parse_extents(std::string_view text, ShapeRequest& request) {
   if (text == "scalar") return true;
   for (const std::string& part : split(text, 'x')) {

@@ -1,4 +1,4 @@
-// What the command line says of a model: which file, which dims and shapes, which inputs are fixed.
+// Options of the command line for a model: its file, dims and shapes, fixed inputs.
 #pragma once
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@ namespace weftc {
 struct ShapeRequest {
   std::string input;
   Dims dims;
-  std::vector<size_t> bounded = {};  // which of them are bounds
+  std::vector<size_t> bounded = {};  // indices of those that are bounds
 
   bool is_bounded(size_t d) const { return contains(bounded, d); }
   /// "1x3x<=64"
@@ -27,11 +27,11 @@ struct BindRequest {
   std::string file;
 };
 
-/// --sequence INPUT=3, --optional INPUT=present, --optional INPUT=absent: how many tensors an input stands for.
+/// --sequence INPUT=3, --optional INPUT=present, --optional INPUT=absent: the number of tensors of an input.
 struct ElementsRequest {
   std::string input;
   std::optional<int64_t> elements;  // of a sequence; none: an optional tensor
-  bool is_absent = false;           // of an optional
+  bool is_absent = false;           // for an optional
 };
 
 struct ReadOptions {
@@ -40,14 +40,15 @@ struct ReadOptions {
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;
   std::vector<ElementsRequest> elements = {};
-  std::vector<std::string> overrides = {};  // inputs with a default that the executable takes, as --override says
+  std::vector<std::string> overrides = {};  // --override: inputs with a default that the executable takes
 };
 
-/// What is wrong with the values of a dim, behind its name: "lists a length twice"; empty: nothing.
+/// The error in the values of a dim, to follow its name in a message: "lists a length twice"; empty if they are
+/// correct.
 std::string values_problem(const DimRequest& request);
-/// "seq=128", "seq=1,128", "seq<=1024", "seq<=64,1024": what --dim takes. Nothing after reporting.
+/// Parses --dim: "seq=128", "seq=1,128", "seq<=1024", "seq<=64,1024". Nothing after reporting.
 std::optional<DimRequest> parse_dim_option(const std::string& text, Diags& diags);
-/// "INPUT=1x3x224x224", "INPUT=1x<=64" (a bound); "INPUT=scalar" is no dimensions.
+/// "INPUT=1x3x224x224", "INPUT=1x<=64" (a bound); "INPUT=scalar" has no dimensions.
 std::optional<ShapeRequest> parse_shape_option(const std::string& text, Diags& diags);
 /// "INPUT=3"
 std::optional<ElementsRequest> parse_sequence_option(const std::string& text, Diags& diags);

@@ -21,7 +21,7 @@ namespace weftc {
 
 namespace {
 
-/// Turns protobuf messages into the plain structs. Tensor bytes stay where protobuf parsed them, if they are raw.
+/// Turns protobuf messages into the plain structs. Raw tensor bytes stay in the parsed message.
 class Converter {
  public:
   explicit Converter(OnnxModel& model) : model_(model) {}
@@ -53,8 +53,8 @@ std::span<const std::byte> Converter::pack(const Field& field) {
   return model_.keep(std::move(bytes));
 }
 
-/// int32_data holds all the narrow types, the 16-bit floats as bit patterns: those of 2 and 4 bits packed, those of 6
-/// bits each on its own.
+/// int32_data holds all narrow types; 16-bit floats are bit patterns. Types of 2 and 4 bits are packed; each element of
+/// 6 bits has an entry of its own.
 std::span<const std::byte> Converter::int32_bytes(const onnx::TensorProto& from) {
   const std::optional<DType> dtype = dtype_of_element_type(from.data_type());
   if (dtype && onnx_bits(*dtype) == 6) {
@@ -90,7 +90,7 @@ std::span<const std::byte> Converter::string_bytes(const onnx::TensorProto& from
 /// bytes.
 std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from, std::string& problem) {
   const std::optional<DType> dtype = dtype_of_element_type(from.data_type());
-  if (!dtype) return {};  // refused by name when it is used
+  if (!dtype) return {};  // refused by name at its use
   const int fields = !from.float_data().empty() + !from.int32_data().empty() + !from.int64_data().empty() +
                      !from.double_data().empty() + !from.uint64_data().empty() + !from.string_data().empty();
   if (fields > 1) problem = "has its data in several fields";
@@ -141,7 +141,7 @@ std::span<const std::byte> Converter::typed_bytes(const onnx::TensorProto& from,
   return {};
 }
 
-/// External data is only noted: whether it is read depends on whether anything uses the tensor.
+/// External data is only recorded: it is read only if the tensor is used.
 OnnxTensor Converter::tensor(const onnx::TensorProto& from) {
   OnnxTensor to;
   to.name = from.name();
@@ -172,7 +172,7 @@ OnnxTensor Converter::tensor(const onnx::TensorProto& from) {
   return to;
 }
 
-/// Files older than IR 2 carry no type: the field that is present says it.
+/// Files older than IR 2 have no type: the field that is present determines it.
 onnx::AttributeProto::AttributeType type_of(const onnx::AttributeProto& from) {
   if (from.has_type() && from.type() != onnx::AttributeProto::UNDEFINED) return from.type();
   if (from.has_f()) return onnx::AttributeProto::FLOAT;
@@ -284,14 +284,14 @@ OnnxNode Converter::node(const onnx::NodeProto& from) {
 
 /// A number, a symbol, or open.
 OnnxDim dim_of(const onnx::TensorShapeProto::Dimension& from) {
-  // Exporters write -1 for lengths that they do not know.
+  // Exporters write -1 for unknown lengths.
   if (from.has_dim_value() && from.dim_value() < 0) return {};
   if (from.has_dim_value()) return {OnnxDim::Kind::Fixed, from.dim_value(), ""};
   if (from.has_dim_param() && !from.dim_param().empty()) return {OnnxDim::Kind::Named, 0, from.dim_param()};
   return {};
 }
 
-/// A word for types that nothing reads, for messages.
+/// A word for types that are not read, for messages.
 const char* other_type_of(const onnx::TypeProto& type) {
   switch (type.value_case()) {
     case onnx::TypeProto::kTensorType:
@@ -311,7 +311,7 @@ const char* other_type_of(const onnx::TypeProto& type) {
   return "unknown";
 }
 
-/// A graph input or output with its type, as far as the model gives it.
+/// A graph input or output, with the type that the model gives.
 OnnxValue Converter::value(const onnx::ValueInfoProto& from) {
   OnnxValue to;
   to.name = from.name();
@@ -370,11 +370,11 @@ OnnxFunction Converter::function(const onnx::FunctionProto& from) {
   return to;
 }
 
-// A graph, its node and the node's attribute are three, and types stand in some.
+// A graph, its node and the node's attribute are three messages; types may nest in addition.
 constexpr int kDeepestMessage = 3 * kDeepestGraph + 64;
 
-/// Parses `bytes`; false if they are no such message. Broken wire data makes protobuf return false, never throw, but a
-/// huge declared size may exhaust memory.
+/// Parses `bytes`; false if they are not such a message. Broken wire data makes protobuf return false, never throw, but
+/// a huge declared size may exhaust memory.
 template <class Message>
 bool parse(Message& message, std::span<const std::byte> bytes) {
   try {
@@ -387,7 +387,7 @@ bool parse(Message& message, std::span<const std::byte> bytes) {
   }
 }
 
-/// Hands a parsed message to the model, whose tensors point into it.
+/// Transfers a parsed message to the model, whose tensors point into it.
 template <class Message>
 const Message& keep(OnnxModel& model, std::unique_ptr<Message> message) {
   const Message& kept = *message;
@@ -400,7 +400,7 @@ constexpr size_t kProtobufLimit = (size_t{1} << 31) - 1;
 
 }  // namespace
 
-/// The message of a model's file; null after reporting.
+/// The message in a model's file; null after reporting.
 static std::unique_ptr<onnx::ModelProto> read_model(const std::string& path, Diags& diags) {
   const MappedFile file = map_file(path);
   const Loc loc = Loc::in_file(path);
@@ -443,7 +443,7 @@ std::optional<OnnxModel> read_onnx_binary(const std::string& path, Diags& diags)
   return model;
 }
 
-/// An initialiser with other bytes, in the model or at the end of the file of external data.
+/// Replaces an initialiser's bytes, in the model or at the end of the file of external data.
 static void store_bytes(onnx::TensorProto& to, const std::vector<std::byte>& bytes, OutputFile* beside,
                         const std::string& location, size_t& offset) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -460,7 +460,7 @@ static void store_bytes(onnx::TensorProto& to, const std::vector<std::byte>& byt
   }
   beside->write(text);
   offset += bytes.size();
-  // Programs map such files: tensors begin at pages.
+  // Programs map such files, so tensors begin at page boundaries.
   static constexpr size_t kPage = 4096;
   const std::string fill((kPage - offset % kPage) % kPage, '\0');
   beside->write(fill);
@@ -495,7 +495,7 @@ bool write_onnx_with(const std::string& path, const NewBytes& new_bytes, const s
   return wrong.empty();
 }
 
-/// The message that a file of tensors holds, which `memory` keeps; null after reporting.
+/// The message in a file of tensors, which `memory` keeps; null after reporting.
 template <class Message>
 static const Message* read_message(const std::string& path, OnnxModel& memory, Diags& diags) {
   const MappedFile file = map_file(path);

@@ -1,6 +1,5 @@
-// The order in which a model is understood: versions, functions inlined, messages joined, nodes sorted,
-// annotations read, then inputs and nodes imported. The import runs to its end after errors too, so that one
-// run reports as much as can be known.
+// Reads a model in this order: check versions, inline functions, join messages, sort nodes, read annotations, import
+// inputs and nodes. After errors the import continues to its end, so that one run reports as many errors as possible.
 #include "frontend/onnx_reader.h"
 
 #include <algorithm>
@@ -43,7 +42,7 @@ bool check_versions(const OnnxModel& model, Diags& diags) {
   return errors == diags.errors();
 }
 
-/// Other domains are at version 1 everywhere, and exporters forget to import them; ai.onnx has no version to guess.
+/// All other domains are at version 1, and exporters forget to import them. The version of ai.onnx cannot be guessed.
 bool check_domains(OnnxModel& model, Diags& diags) {
   const std::vector<std::string> missing = resolve_opsets(model);
   const Loc loc = Loc::in_file(model.file);
@@ -61,7 +60,7 @@ bool check_domains(OnnxModel& model, Diags& diags) {
   return ok;
 }
 
-/// Op names are unique in the module: inputs keep theirs, then come nodes with names, then those named after results.
+/// Op names are unique in the module: inputs come first, then nodes with names, then nodes named after results.
 void name_nodes(ImportState& state, std::vector<OnnxNode>& nodes, bool named) {
   for (OnnxNode& node : nodes) {
     for (OnnxAttr& attr : node.attrs)
@@ -77,7 +76,7 @@ void name_ops(ImportState& state) {
   for (const bool named : {true, false}) name_nodes(state, state.model.graph.nodes, named);
 }
 
-/// Two initialisers of one name would make it a matter of chance which one a node reads.
+/// With two initialisers of one name, it would be undefined which one a node reads.
 bool check_initialisers(const OnnxModel& model, const OnnxGraph& graph, Diags& diags) {
   std::unordered_set<std::string> seen;
   bool ok = true;
@@ -100,7 +99,7 @@ std::string identifier_of(const std::string& path) {
   return letter ? stem : "model_" + stem;
 }
 
-/// What a training step carries from step to step, and where it begins; false after reporting.
+/// Binds the states that a training step carries from step to step, and their first values; false after reporting.
 bool bind_trained_states(ImportState& state, const WrittenStep& step, const Loc& loc) {
   state.module.training = step.training;
   for (const TrainedState& each : step.states) {
@@ -115,7 +114,7 @@ bool bind_trained_states(ImportState& state, const WrittenStep& step, const Loc&
   return true;
 }
 
-/// Sections of a schedule that do not know of a training's states yet.
+/// Reports sections of a schedule that do not support a training's states yet.
 bool goes_with_training(const Schedule& schedule, Diags& diags) {
   const std::pair<const char*, bool> others[] = {{"generate:", schedule.generate.has_value()},
                                                  {"state:", !schedule.states.empty()},
@@ -126,8 +125,8 @@ bool goes_with_training(const Schedule& schedule, Diags& diags) {
   return diags.ok();
 }
 
-/// The model with functions in place of their calls; with `train:`, as a training step, which is written around a model
-/// without calls and makes new ones.
+/// Inlines functions. With `train:`, then writes the training step into the model, and inlines the calls that the step
+/// adds.
 bool write_out_functions(OnnxModel& model, const Schedule* schedule, std::optional<WrittenStep>& step, Diags& diags) {
   if (!schedule || !schedule->train) return inline_functions(model, diags);
   if (!goes_with_training(*schedule, diags) || !inline_functions(model, diags)) return false;
@@ -140,7 +139,7 @@ bool write_out_functions(OnnxModel& model, const Schedule* schedule, std::option
   return true;
 }
 
-/// With a schedule, what the model's annotations say goes into it.
+/// With a schedule, the model's annotations are added to it.
 std::optional<Module> import_model(OnnxModel& model, const ReadOptions& options, Schedule* schedule, Diags& diags) {
   const bool per_rank = schedule && schedule->per_rank;
   unname_dims(model);

@@ -1,5 +1,5 @@
-// Recursive descent over the tokens of ONNX's text syntax (as onnx.parser reads it), with positions kept for
-// messages. The first mistake ends the text by an exception that read_onnx_text catches.
+// Recursive descent over the tokens of ONNX's text syntax (as onnx.parser reads it), with positions kept for messages.
+// The first error throws an exception that read_onnx_text catches.
 #include "frontend/onnx_text.h"
 
 #include <charconv>
@@ -15,7 +15,7 @@ void OnnxTextParser::fail(std::string id, const TextToken& at, std::string messa
   throw OnnxTextError{std::move(id), at, std::move(message)};
 }
 
-/// Reports the token that stands where something else is expected.
+/// Reports the current token, which is not the expected one.
 void OnnxTextParser::unexpected(const std::string& wanted) const {
   const TextToken& at = token();
   if (at.kind == TextToken::Kind::Bad) fail("model-text-character", at, at.text);
@@ -71,7 +71,7 @@ double OnnxTextParser::real(const char* what) {
   return std::strtod(take().text.c_str(), nullptr);
 }
 
-/// Types that are no tensors.
+/// Types that are not tensors.
 static bool is_container(std::string_view word) {
   return word == "seq" || word == "map" || word == "optional" || word == "sparse_tensor";
 }
@@ -96,7 +96,7 @@ OnnxDim OnnxTextParser::dim() {
   return {OnnxDim::Kind::Named, 0, id("an extent, a name or '?'")};
 }
 
-/// map(...), sparse_tensor(...): only remembered by name, because nothing reads such values.
+/// map(...), sparse_tensor(...): only the name is kept, because such values are not read.
 std::string OnnxTextParser::other_type() {
   const std::string word = take().text;
   expect("(", "behind the type");
@@ -240,7 +240,7 @@ void OnnxTextParser::attrs(std::vector<OnnxAttr>& attrs) {
   expect(">", "behind the attributes");
 }
 
-/// Applies `name : floats = ...`: what an empty list or an integer means.
+/// Applies a declared type, `name : floats = ...`, which gives an empty list or an integer its meaning.
 void OnnxTextParser::declared(OnnxAttr& attr, const std::string& type, const TextToken& at) {
   using Kind = OnnxAttr::Kind;
   static const std::map<std::string, Kind> kKinds = {
@@ -278,7 +278,7 @@ OnnxAttr OnnxTextParser::attr() {
   return attr;
 }
 
-/// What stands behind `=` decides the kind, unless a type was declared.
+/// The token after `=` determines the kind, unless a type was declared.
 void OnnxTextParser::attr_value(OnnxAttr& attr) {
   using Kind = OnnxAttr::Kind;
   if (eat("@")) {
@@ -290,7 +290,7 @@ void OnnxTextParser::attr_value(OnnxAttr& attr) {
     attr.integer = whole("an integer");
   } else if (at_number()) {
     attr.kind = Kind::Real;
-    // ONNX stores a float; so does this, that both forms of a model mean the same.
+    // ONNX stores a float; rounding here makes both forms of a model equal.
     attr.real = static_cast<double>(static_cast<float>(real("a number")));
   } else if (at_type()) {
     attr.kind = Kind::Tensor;
@@ -349,7 +349,7 @@ std::map<std::string, int64_t> OnnxTextParser::opset_list() {
   return opsets;
 }
 
-/// ["key": "value", ...], which nothing reads.
+/// ["key": "value", ...], which is ignored.
 void OnnxTextParser::metadata() {
   expect("[", "before the entries");
   if (eat("]")) return;
@@ -361,7 +361,7 @@ void OnnxTextParser::metadata() {
   expect("]", "behind the entries");
 }
 
-/// A key of a model's or a function's header; those that change nothing are read and dropped.
+/// A key of a model's or a function's header; keys without effect are read and dropped.
 void OnnxTextParser::header_entry(const std::string& key, std::map<std::string, int64_t>& opsets, OnnxFunction* into) {
   const TextToken at = token();
   if (key == "opset_import")
@@ -453,7 +453,7 @@ OnnxValue OnnxTextParser::parse_type() {
 }
 
 namespace {
-/// Lets `parse` read a text; nothing after reporting its first mistake.
+/// Runs `parse` on a text; nothing after reporting its first error.
 template <class Parse>
 std::optional<OnnxModel> read_text(const std::string& file, const std::string& text, Diags& diags, const Parse& parse) {
   OnnxModel model;

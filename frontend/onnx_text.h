@@ -14,13 +14,13 @@ namespace weftc {
 /// Names that are not identifiers are written in double quotes. Nothing after reporting.
 std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::string& text, Diags& diags);
 
-/// The functions of a text that holds nothing else, as a model without a graph; nothing after reporting.
+/// The functions of a text that contains only functions, as a model without a graph; nothing after reporting.
 std::optional<OnnxModel> read_onnx_functions(const std::string& file, const std::string& text, Diags& diags);
 
-/// The type and dims of a text such as `int64[N, 3]`; nothing where it is none.
+/// Parses a type and dims such as `int64[N, 3]`; nothing for any other text.
 std::optional<OnnxValue> read_onnx_type(const std::string& name, const std::string& text);
 
-/// That generator's element `index`.
+/// Element `index` of that generator.
 double random_weight(uint32_t seed, uint64_t index, double scale);
 
 }  // namespace weftc

@@ -1,10 +1,10 @@
-// Annotations of nodes in text models, behind a node's operands, which ONNX's text syntax does not have. The exporter's
-// modules around a node are their paths, outer first: `@ ["layers.0", "layers.0.fc"]`. Device annotations are
+// Annotations after a node's operands in text models, an extension of ONNX's text syntax. The exporter's modules around
+// a node are given by their paths, outer first: `@ ["layers.0", "layers.0.fc"]`. Device annotations are
 //
 //   @ four stage 1 { w [1: 4] [0, 1, 2, 3], x [] [{0, 1, 2, 3}], qkv [1: (3: 1, 64: 4)] [0, 1, 2, 3] }
 //
-// the configuration, the pipeline stage, and for each tensor its sharded axes and the devices of its shards, a group in
-// braces. The model's header has `configuration: ["four" : 4]`.
+// the configuration, the pipeline stage, and for each tensor its sharded axes and the devices of its shards, with a
+// group in braces. The model's header has `configuration: ["four" : 4]`.
 #include "frontend/onnx_text_parser.h"
 
 namespace weftc {
@@ -19,7 +19,7 @@ void OnnxTextParser::configurations() {
   expect("]", "behind the configurations");
 }
 
-/// 1: 4, or of fused dims 1: (3: 1, 64: 4) with their lengths.
+/// 1: 4, or for fused dims 1: (3: 1, 64: 4) with their lengths.
 OnnxShardedAxis OnnxTextParser::sharded_axis() {
   OnnxShardedAxis axis;
   axis.axis = whole("an axis");
@@ -37,7 +37,7 @@ OnnxShardedAxis OnnxTextParser::sharded_axis() {
   return axis;
 }
 
-/// Device numbers; a group gets a key of its own, as ONNX has it.
+/// Device numbers; a group gets a key of its own, as in ONNX.
 void OnnxTextParser::sharding_devices(OnnxSharding& sharding) {
   expect("[", "before the devices");
   do {

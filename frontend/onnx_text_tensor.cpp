@@ -120,7 +120,7 @@ void OnnxTextParser::external(OnnxTensor& tensor) {
   expect("]", "behind the external data");
 }
 
-/// The value of an initialiser behind `=`: values, external data or random.
+/// The value of an initialiser after `=`: values, external data or random.
 OnnxTensor OnnxTextParser::initialiser(const OnnxValue& type, const TextToken& at) {
   OnnxTensor tensor;
   tensor.name = type.name;

@@ -1,5 +1,5 @@
-// What PyTorch's exporter notes in a file: which initialisers are parameters, which ones buffers, and what it computed
-// in advance.
+// Notes of PyTorch's exporter in a file: the initialisers that are parameters or buffers, and the values that it
+// computed in advance.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace weftc {
 
-/// Takes an entry of a value's metadata, if it is one of these notes.
+/// Reads an entry of a value's metadata, if it is one of these notes.
 void mark_value(OnnxModel& model, const std::string& value, std::string_view key, std::string_view text);
-/// The same of a graph's or a model's metadata, where the signature of the whole program may be. What a value itself
-/// says counts more.
+/// The same for a graph's or a model's metadata, which may have the signature of the whole program. A value's own notes
+/// take precedence.
 void mark_by_signature(OnnxModel& model, std::string_view key, std::string_view text);
 
 }  // namespace weftc

@@ -16,11 +16,11 @@ namespace {
 
 using OpNames = std::set<std::string>;
 
-/// Their first operand passes through, its elements in other places.
+/// These ops copy their first operand to other positions.
 const OpNames kViews{"Transpose", "Reshape",  "Unsqueeze", "Squeeze", "Flatten", "Cast",
                      "CastLike",  "Identity", "Slice",     "Split",   "Expand",  "Tile"};
 
-/// How many of the first operands can be parameters of a layer; later operands say how it is computed.
+/// Number of leading operands that can be parameters of a layer; later operands control how it is computed.
 size_t layer_operands(const OnnxNode& node) {
   static const std::unordered_map<std::string, size_t> kLayers{
       {"MatMul", 2},
@@ -51,7 +51,7 @@ size_t layer_operands(const OnnxNode& node) {
   return node.domain == "com.microsoft" ? node.inputs.size() : 0;
 }
 
-/// The part of a name after its last dot or slash, of buffers that many programs have.
+/// Common names of buffers: the part of a name after its last dot or slash.
 bool is_known_buffer(const std::string& name) {
   static const std::set<std::string> kBuffers{"running_mean", "running_var", "moving_mean", "moving_variance",
                                               "inv_freq",     "cos_cached",  "sin_cached",  "freqs_cis",
@@ -63,8 +63,8 @@ size_t wide_dims(const OnnxTensor& tensor) {
   return static_cast<size_t>(std::ranges::count_if(tensor.dims, [](int64_t dim) { return dim > 1; }));
 }
 
-/// Rows of a table of A cos(k a + b) for k = 0, 1, 2, ..., with an angle a for each column: each row is 2 cos a times
-/// the one before, less the one before that.
+/// True for a table of A cos(k a + b) in rows k = 0, 1, 2, ..., with an angle a for each column. Each row is then 2 cos
+/// a times the previous row, minus the one before that.
 bool is_of_waves(const Tensor& table, int64_t rows, int64_t columns) {
   constexpr double kNear = 1e-3, kNothing = 1e-6;
   if (rows < 4) return false;
@@ -81,7 +81,8 @@ bool is_of_waves(const Tensor& table, int64_t rows, int64_t columns) {
   return varies;
 }
 
-/// True if the first row is one number, as cosines and sines of position 0 are, or if there are two numbers at most.
+/// True if the first row is one number, as cosines and sines of position 0 are, or if the table has at most two
+/// numbers.
 bool is_uniform(const Tensor& table, int64_t rows, int64_t columns) {
   std::set<double> first, all;
   for (int64_t c = 0; c < columns && first.size() < 2; ++c) first.insert(table.at(c));
@@ -89,7 +90,7 @@ bool is_uniform(const Tensor& table, int64_t rows, int64_t columns) {
   return first.size() < 2 || all.size() < 3;
 }
 
-/// What is added to scores to leave some out: infinities, or numbers that stand for them.
+/// True for a table that masks scores by addition: it has infinities, or large numbers in their place.
 bool is_mask(const Tensor& table) {
   constexpr double kLarge = 1e3;
   for (int64_t i = 0; i < table.size(); ++i)
@@ -141,7 +142,7 @@ class ParameterRoles::Judge {
   std::vector<const OnnxNode*> nodes_;  // in order, those of subgraphs too
   std::unordered_map<std::string, std::vector<Reader>> readers_;
   std::unordered_map<std::string, const OnnxNode*> makers_;
-  std::unordered_set<std::string> constants_;  // values that follow from initialisers alone
+  std::unordered_set<std::string> constants_;  // values computed from initialisers only
   std::unordered_set<std::string> seen_;
   bool is_named_ = false;  // by a module
 };
@@ -163,7 +164,7 @@ bool ParameterRoles::Judge::is_of_constants(const OnnxNode& node) const {
   });
 }
 
-/// True if a value, which is the tensor or follows from it and other constants, is read as a parameter.
+/// True if a value is read as a parameter. The value is the tensor, or is computed from it and other constants.
 bool ParameterRoles::Judge::reaches(const OnnxTensor& tensor, const std::string& value, bool is_computed) {
   if (!seen_.insert(value).second) return false;
   const auto readers = readers_.find(value);
@@ -185,13 +186,13 @@ bool ParameterRoles::Judge::is_read_as_parameter(const OnnxTensor& tensor, const
   if (node.op_type == "Gather") return reader.operand == 0 && is_wide && !is_table_of_waves(tensor);
   if (node.op_type == "Mul") return is_factor(tensor, reader, is_computed);
   if (node.op_type == "Add" || node.op_type == "Sum") return is_summand(tensor, reader);
-  // Tokens of a model's own: put before others, or in the place of those that are masked.
+  // A model's own tokens: put before others, or in place of masked ones.
   if (node.op_type == "Concat") return is_named_ && is_wide;
   if (node.op_type == "Where") return is_named_ && is_wide && reader.operand > 0;
   return false;
 }
 
-/// A vector scales channels. A table scales each element, but for tables that turn (rotary positions) and masks.
+/// A vector scales channels. A table scales each element, unless it rotates (rotary positions) or masks.
 bool ParameterRoles::Judge::is_factor(const OnnxTensor& tensor, const Reader& reader, bool is_computed) {
   if (wide_dims(tensor) == 0 || is_of_positions(reader)) return false;
   if (wide_dims(tensor) == 1) return is_named_ || is_of_layer(reader);
@@ -206,7 +207,7 @@ bool ParameterRoles::Judge::is_summand(const OnnxTensor& tensor, const Reader& r
   return elements && !is_mask(*elements);
 }
 
-/// Frequencies are multiplied with the numbers of positions, and go on to sines and cosines.
+/// Frequencies are multiplied by positions, and the product is read by sines and cosines.
 bool ParameterRoles::Judge::is_of_positions(const Reader& reader) const {
   const OnnxNode& node = *reader.node;
   if (node.op_type != "Mul" && node.op_type != "MatMul" && node.op_type != "Einsum") return false;
@@ -215,7 +216,7 @@ bool ParameterRoles::Judge::is_of_positions(const Reader& reader) const {
   return leads_to_wave(node.outputs.empty() ? "" : node.outputs[0], 0);
 }
 
-/// Made by Range or a Cast, or constant, and views of these.
+/// True for the result of Range or a Cast, for constants, and for views of these.
 bool ParameterRoles::Judge::is_from_whole_numbers(const std::string& value, int depth) const {
   constexpr int kFar = 16;
   if (constants_.contains(value)) return true;
@@ -239,8 +240,8 @@ bool ParameterRoles::Judge::leads_to_wave(const std::string& value, int depth) c
   });
 }
 
-/// The other operand is the result of a product or a norm: the tensor is its bias, or its scale, which exporters may
-/// have written with dims and a name of their own.
+/// The other operand is the result of a product or a norm. The tensor is then its bias or its scale, which an exporter
+/// may have written with dims and a name of its own.
 bool ParameterRoles::Judge::is_of_layer(const Reader& reader) const {
   static const OpNames kSums{"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose"};
   static const OpNames kNorms{"LayerNormalization", "InstanceNormalization", "GroupNormalization"};
@@ -271,7 +272,7 @@ std::optional<Tensor> ParameterRoles::Judge::elements_of(const OnnxTensor& tenso
   return tensor_from_bytes(*dtype_of_element_type(tensor.element_type), tensor.dims, *found);
 }
 
-/// Positions along its first dim that is longer than 1.
+/// Checks for positions along the first dim that is longer than 1.
 bool ParameterRoles::Judge::is_table_of_waves(const OnnxTensor& tensor, Looks or_looks) {
   const auto rows = std::ranges::find_if(tensor.dims, [](int64_t dim) { return dim > 1; });
   if (rows == tensor.dims.end() || wide_dims(tensor) < 2) return false;

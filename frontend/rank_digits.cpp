@@ -1,5 +1,5 @@
-// Finds the digit of a rank's position that tells its shard. Devices 0 to 3 with shards 0 0 1 1 have digit (p
-// div 2) mod 2, with shards 0 1 0 1 digit p mod 2; shards 0 1 1 0 have none, and are refused.
+// Finds the digit of a rank's position that gives its shard. Devices 0 to 3 with shards 0 0 1 1 have digit (p div 2)
+// mod 2, with shards 0 1 0 1 digit p mod 2. Shards 0 1 1 0 have no digit and are refused.
 #include "frontend/rank_digits.h"
 
 #include <algorithm>
@@ -8,13 +8,13 @@ namespace weftc {
 
 namespace {
 
-/// The devices that an entry of a spec stands for: one device, or the group with that key.
+/// The devices of an entry of a spec: one device, or the group with that key.
 std::vector<int64_t> group_of(const OnnxSharding& sharding, int64_t device) {
   const auto group = sharding.groups.find(device);
   return group == sharding.groups.end() ? std::vector<int64_t>{device} : group->second;
 }
 
-/// The sharded dims, outer first, without strides; shards of one part are none. False after reporting.
+/// The sharded dims, outer first, without strides; dims with one shard are left out. False after reporting.
 bool read_axes(const OnnxSharding& sharding, const Loc& loc, std::vector<ShardDigit>& digits, Diags& diags) {
   std::set<int64_t> seen;
   for (const OnnxShardedAxis& axis : sharding.axes) {
@@ -26,7 +26,7 @@ bool read_axes(const OnnxSharding& sharding, const Loc& loc, std::vector<ShardDi
     int64_t parts = 1;
     for (size_t i = 0; i < axis.parts.size(); ++i) {
       const auto [extent, shards] = axis.parts[i];
-      const bool inner = i + 1 < axis.parts.size();  // what lies inside of it is counted in its blocks
+      const bool inner = i + 1 < axis.parts.size();  // outer parts count in blocks of the inner ones
       if (shards < 1 || shards > (1 << 16) || (inner && (extent < 1 || extent % shards))) {
         diags.error("annotation-shards", loc,
                     "axis {} of '{}' is cut into {} shards{}: expected 1 or more, and of fused dims all but the last "
@@ -73,7 +73,7 @@ std::optional<std::vector<int64_t>> shards_of(const OnnxSharding& sharding, cons
   return shard;
 }
 
-/// How many ranks in a row have the same value of a digit that counts up again and again; 0 if it does not.
+/// Number of consecutive ranks with the same value of a digit that counts up periodically; 0 if it does not.
 int64_t stride_of(const std::vector<int64_t>& values, int64_t size) {
   const auto first = std::find(values.begin(), values.end(), int64_t{1});
   const auto stride = static_cast<int64_t>(first - values.begin());
@@ -107,7 +107,7 @@ std::optional<std::vector<ShardDigit>> shard_digits(const OnnxSharding& sharding
   for (const ShardDigit& digit : digits) shards = std::min<int64_t>(shards * digit.size, 1 << 20);
   const std::optional<std::vector<int64_t>> shard = shards_of(sharding, ranks, shards, loc, diags);
   if (!shard) return {};
-  int64_t inside = 1;  // shards of the digits behind this one
+  int64_t inside = 1;  // shards of the inner digits
   for (size_t i = digits.size(); i-- > 0;) {
     std::vector<int64_t> values;
     for (const int64_t s : *shard) values.push_back(s / inside % digits[i].size);
@@ -144,7 +144,7 @@ std::optional<Mesh> mesh_of(std::set<int64_t> cuts, int64_t ranks, const Mesh& g
 bool axis_requests(const std::vector<ShardDigit>& digits, const Mesh& mesh, const Loc& loc,
                    std::vector<AxisRequest>& axes, Diags& diags) {
   std::vector<bool> used(mesh.size());
-  std::map<int, size_t> last;  // axis of the mesh that slices a dim so far
+  std::map<int, size_t> last;  // axis of the mesh that has sliced a dim so far
   for (const ShardDigit& digit : digits) {
     AxisRequest request;
     request.dim = digit.dim, request.parts = digit.parts, request.loc = loc;

@@ -1,4 +1,4 @@
-// The `pipeline:` section of a schedule: stages, micro-batches, and the order in which stages take them.
+// The `pipeline:` section of a schedule: stages, micro-batches, and their order.
 #include <set>
 
 #include "frontend/schedule_sections.h"
@@ -110,7 +110,7 @@ PipelineRequest read_pipeline(YamlValues& values, const YamlNode& node) {
   return request;
 }
 
-/// Stages name places that there are, or none of them names one.
+/// Either stages name existing places, or no stage names one.
 static void check_stages(const Schedule& schedule, Diags& diags) {
   std::vector<std::string> known;
   for (const PlaceRequest& place : schedule.places) known.push_back(place.name);
@@ -136,7 +136,7 @@ static void check_stages(const Schedule& schedule, Diags& diags) {
   }
 }
 
-/// What a table may name: stages; of a training the parts of each.
+/// Names allowed in a table: stages; in a training, the parts of each stage.
 static std::vector<std::string> names_in_table(const PipelineRequest& pipeline, bool is_training) {
   std::vector<const char*> parts{is_training ? ".forward" : ""};
   if (is_training) parts.push_back(".backward");
@@ -147,7 +147,7 @@ static std::vector<std::string> names_in_table(const PipelineRequest& pipeline, 
   return names;
 }
 
-/// Which parts of a backward pass there are, and whether they are all listed, is known once the model is.
+/// The parts of a backward pass, and whether all are listed, are known only with the model.
 static void check_table(const PipelineRequest& pipeline, bool is_training, Diags& diags) {
   const std::vector<std::string> known = names_in_table(pipeline, is_training);
   std::set<std::pair<std::string, int>> seen;
@@ -167,7 +167,7 @@ static void check_table(const PipelineRequest& pipeline, bool is_training, Diags
       if (!seen.contains({stage, micro_batch})) {
         diags.error("order-entry-missing", pipeline.order_loc, "the order lacks [{}, {}]", printable(stage),
                     micro_batch);
-        break;  // the first one of each stage says enough
+        break;  // one message for each stage is enough
       }
 }
 

@@ -1,5 +1,5 @@
-// The `train:` section of a schedule: `{loss: loss, optimizer: {adamw: {rate: 6e-4}}}`. What functions take is known to
-// them alone (training_step.cpp), so that their operands and attributes stay words here.
+// The `train:` section of a schedule: `{loss: loss, optimizer: {adamw: {rate: 6e-4}}}`. Only training_step.cpp knows
+// the operands and attributes of functions, so they stay words here.
 #include <algorithm>
 
 #include "frontend/schedule_sections.h"
@@ -222,7 +222,7 @@ TrainRequest TrainReader::read(const YamlNode& node) {
                 {"accumulate", accumulate},
                 {"statistics", [&](const YamlNode& n) { statistics_ = &n; }},
                 {"recompute", [&](const YamlNode& n) { recompute(n); }}});
-  read_statistics();  // whatever the order of the keys
+  read_statistics();  // in any order of the keys
   return request_;
 }
 

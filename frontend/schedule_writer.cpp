@@ -1,5 +1,5 @@
-// Inserts lines into a schedule's text instead of printing the schedule anew: comments and the user's style
-// survive. What was written is read again as a check, since some styles cannot take a further line.
+// Inserts lines into a schedule's text instead of printing the schedule anew, so that comments and the user's style are
+// kept. The result is read again as a check, since some styles cannot take a further line.
 #include "frontend/schedule_writer.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace weftc {
 
 namespace {
 
-/// A double-quoted scalar: the one style that holds every name.
+/// A double-quoted scalar: the only style that can hold every name.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -58,7 +58,7 @@ std::string text_of(const ReorderStep& step) {
   return format("reorder: {{}, past: {}}", moved, selectors_text(step.past));
 }
 
-/// As a person writes a size: in MiB where that is a whole number.
+/// A size as people write it: in MiB if that is an integer.
 std::string size_text(int64_t bytes) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   return bytes % kMiB == 0 ? format("{}MiB", bytes / kMiB) : std::to_string(bytes);
@@ -89,7 +89,7 @@ bool says_nothing(const std::string& line) {
   return first == std::string::npos || line[first] == '#';
 }
 
-/// The number of lines in front of "...", which ends a document.
+/// The number of lines before "...", which ends a document.
 size_t end_of_document(const std::vector<std::string>& lines) {
   const auto ends = [](const std::string& line) {
     return line.starts_with("...") && (line.size() == 3 || std::strchr(" \t\r", line[3]));
@@ -97,14 +97,14 @@ size_t end_of_document(const std::vector<std::string>& lines) {
   return static_cast<size_t>(std::find_if(lines.begin(), lines.end(), ends) - lines.begin());
 }
 
-/// Where new items go: the number of the lines before them, and their indentation.
+/// Position of new items: the number of lines before them, and their indentation.
 struct Slot {
   size_t line;
   std::string indent;
 };
 
-/// The line behind the section of `entry`: in front of the next key, and of blank lines and comments that
-/// belong to it.
+/// The line after the section of `entry`. It is before the next key and the blank lines and comments that belong to
+/// that key.
 size_t end_of_section(const YamlNode& root, const YamlEntry& entry, const std::vector<std::string>& lines) {
   size_t end = end_of_document(lines);
   for (const YamlEntry& other : root.entries)
@@ -123,7 +123,7 @@ std::optional<Slot> find_slot(const YamlNode& root, const YamlEntry& entry, cons
                               const Section& section, Diags& diags) {
   const size_t end = end_of_section(root, entry, lines);
   if (entry.value.is(YamlNode::Kind::Null)) return Slot{end, "  "};
-  // Behind a dash there may be no more than a comment: what an item says can begin on a later line.
+  // After a dash there may be only a comment: the item can begin on a later line.
   const auto first = std::find_if_not(lines.begin() + entry.key.loc.line, lines.end(), says_nothing);
   const size_t start = first == lines.end() ? 0 : first->find_first_not_of(' ');
   const bool is_block = first != lines.end() && first - lines.begin() < static_cast<std::ptrdiff_t>(end) &&
@@ -141,7 +141,7 @@ size_t count_items(const YamlNode& root, const Section& section) {
   return 0;
 }
 
-/// Whether the text is a schedule with so many items: there are styles in which a further line breaks it.
+/// Whether the text is a schedule with this number of items: in some styles a further line breaks it.
 bool has_items(const std::string& file, const std::string& text, const Section& section, size_t count) {
   Diags ignored;
   const std::optional<YamlNode> root = read_yaml(file, text, ignored);
@@ -199,7 +199,7 @@ std::optional<std::string> with_transforms(const std::string& file, const std::s
   return with_items(file, text, {"transform", true}, items, diags);
 }
 
-/// Entries of a mapping with the comments behind them, all in one column.
+/// Entries of a mapping, followed by their comments in one column.
 static std::vector<std::string> with_comments(std::vector<std::string> items,
                                               const std::vector<std::string>& comments) {
   size_t width = 0;
@@ -217,7 +217,7 @@ std::optional<std::string> with_pins(const std::string& file, const std::string&
   return with_items(file, text, {"kernels", false}, with_comments(std::move(items), comments), diags);
 }
 
-/// An axis of an entry, or a product of axes, with what it does.
+/// An axis of an entry, or a product of axes, with its layout.
 static std::string axis_text(const AxisRequest& request) {
   const std::string axes = request.axes.size() == 1 ? request.axes.front() : list_text(request.axes);
   if (request.replicated) return axes + ": R";

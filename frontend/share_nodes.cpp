@@ -11,7 +11,7 @@ namespace weftc {
 
 namespace {
 
-/// What tells nodes apart but for their results; nothing for those with tensors or graphs.
+/// The key by which equal nodes are found: everything except their results. Nothing for nodes with tensors or graphs.
 std::optional<std::string> key_of(const OnnxNode& node) {
   std::string key = node.domain + "\n" + node.op_type + "\n" + std::to_string(node.opset) + "\n";
   for (const std::string& input : node.inputs) key += input + "\n";
@@ -28,14 +28,14 @@ std::optional<std::string> key_of(const OnnxNode& node) {
   return key;
 }
 
-/// Two draws are two numbers.
+/// Random nodes are not shared: two draws are two numbers.
 bool is_random(const OnnxNode& node) {
   static const std::unordered_set<std::string> kDraws = {
       "Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
   return kDraws.contains(node.op_type);
 }
 
-/// Names that outputs and subgraphs know.
+/// Names that outputs and subgraphs use.
 std::unordered_set<std::string> names_to_keep(const OnnxGraph& graph) {
   std::vector<const OnnxGraph*> graphs;
   for (const OnnxNode& node : graph.nodes)

@@ -17,8 +17,8 @@ namespace weftc {
 
 namespace {
 
-/// NumPy's name of an element type, little endian. bfloat16 and the types behind bool have none: their bits are read
-/// where they are wanted (`read_as`), and two bytes without a type are what numpy.save makes of arrays of ml_dtypes.
+/// NumPy's name of an element type, little endian. bfloat16 and the types after bool have no such name. Their bits are
+/// read if the caller expects them (`read_as`); numpy.save writes arrays of ml_dtypes as two bytes without a type.
 struct NpyType {
   const char* descr;
   DType dtype;
@@ -34,7 +34,7 @@ constexpr NpyType kNpyTypes[] = {
 /// Strings of at most N code points, of 4 bytes each, padded with zeros: "<U12".
 constexpr std::string_view kNpyStrings = "<U";
 
-/// What the header of a .npy file says.
+/// The contents of a .npy file's header.
 struct NpyHeader {
   DType dtype = DType::F32;
   int64_t element_bytes = 0;
@@ -42,7 +42,7 @@ struct NpyHeader {
   size_t data = 0;  // offset of the first element
 };
 
-/// False for a type that is not read.
+/// False for an unsupported type.
 bool read_type(std::string_view descr, NpyHeader& header) {
   if (descr.starts_with(kNpyStrings)) {
     descr.remove_prefix(kNpyStrings.size());
@@ -64,7 +64,7 @@ class NpyHeaderReader {
  public:
   explicit NpyHeaderReader(std::string_view text) : text_(text) {}
 
-  /// "" or what is wrong.
+  /// Returns "" or the error.
   std::string read(NpyHeader& header);
 
  private:
@@ -158,7 +158,7 @@ std::string read_header(std::span<const std::byte> bytes, NpyHeader& header) {
   return NpyHeaderReader({reinterpret_cast<const char*>(bytes.data()) + start, length}).read(header);
 }
 
-/// Strings from the code points of each, without the zeros behind them.
+/// Strings from their code points, without the trailing zeros.
 std::optional<Tensor> strings_of(const NpyHeader& header, std::span<const std::byte> bytes, const std::string& path,
                                  Diags& diags) {
   Tensor tensor(DType::String, header.dims);
@@ -178,7 +178,7 @@ std::optional<Tensor> strings_of(const NpyHeader& header, std::span<const std::b
   return tensor;
 }
 
-/// The code points of all strings, as many for each as the longest one has, and at least one.
+/// The code points of all strings, each padded to the length of the longest one, and at least one.
 std::u32string padded_points(const Tensor& tensor, size_t& width) {
   std::vector<std::u32string> strings;
   width = 1;
@@ -191,7 +191,7 @@ std::u32string padded_points(const Tensor& tensor, size_t& width) {
   return all;
 }
 
-/// A tensor's elements as a .npy file has them, and the name of their type.
+/// A tensor's elements in the form of a .npy file, and the name of their type.
 struct NpyElements {
   std::string descr;
   std::vector<std::byte> bytes;
@@ -249,7 +249,7 @@ std::string npy_header(const Tensor& tensor, const std::string& descr) {
   for (int64_t dim : tensor.dims) shape += std::to_string(dim) + ",";
   if (tensor.dims.size() > 1) shape.pop_back();
   std::string dict = format("{'descr': '{}', 'fortran_order': False, 'shape': ({}), }", descr, shape);
-  // Data starts at a multiple of 64, as the format asks.
+  // Data starts at a multiple of 64, as the format requires.
   dict.append(63 - (10 + dict.size()) % 64, ' ');
   dict += '\n';
   std::string header = "\x93NUMPY";

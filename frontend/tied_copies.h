@@ -1,5 +1,5 @@
-// Copies that an exporter has made of a parameter: a program that looks up tokens by an embedding and multiplies with
-// its transpose has one parameter, and its file may have two initialisers.
+// Copies of a parameter that an exporter has made. A program that looks up tokens in an embedding and multiplies with
+// its transpose has one parameter, but its file may have two initialisers.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,12 +13,12 @@ struct TiedCopy {
   std::vector<int64_t> order;  // dim i of the copy is dim order[i] of the original; empty: a reshape
 };
 
-/// Initialisers that hold the elements of another one, as far as the file tells that they mean the same parameter: by
-/// what the exporter notes of them, or where it says nothing, by a matrix that is the transpose of one, or a copy of
-/// one under a name that exporters invent. Layers that begin alike stay apart.
+/// Finds initialisers with the elements of another one, if the file shows that both are the same parameter. The
+/// exporter's notes decide. Without them, a matrix must be the transpose of another, or a copy of one under a name that
+/// exporters invent. Layers with equal initial values stay separate.
 std::vector<TiedCopy> find_tied_copies(OnnxModel& model);
 
-/// The bytes of the copy, from those of an original whose dims are `dims` and whose elements have `width` bytes.
+/// The bytes of the copy, from the bytes of an original with dims `dims` and elements of `width` bytes.
 std::vector<std::byte> bytes_of_copy(const TiedCopy& tie, std::span<const std::byte> original, const Dims& dims,
                                      size_t width);
 

@@ -14,15 +14,15 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-/// Statistics are means of what went through a layer, and scales say what shape an image gets; no derivative changes
-/// them.
+/// False for operands that no derivative changes: statistics are means of a layer's inputs, and scales determine an
+/// image's shape.
 bool is_trained_through(const OnnxNode& node, size_t operand) {
   const bool is_statistic = node.op_type == "BatchNormalization" && operand > 2;
   const bool is_scale = (node.op_type == "Resize" || node.op_type == "Upsample") && operand > 0;
   return !is_statistic && !is_scale;
 }
 
-/// What a node reads, in its subgraphs too, with or without the operands that no derivative changes.
+/// The names that a node reads, also in its subgraphs, with or without the operands that no derivative changes.
 std::vector<std::string> read_by(const OnnxNode& node, bool with_untrained) {
   std::vector<std::string> names;
   for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -52,7 +52,7 @@ Names sources_of(const OnnxModel& model, const std::string& loss, bool with_untr
   return reached;
 }
 
-/// What any node takes as an operand that a derivative could change.
+/// All operands of nodes that a derivative could change.
 Names trained_operands(const OnnxModel& model) {
   Names names;
   for (const OnnxNode& node : model.graph.nodes)
@@ -67,7 +67,7 @@ std::string kind_of(const OnnxModel& model, const std::string& name) {
   return mark == model.marks.end() ? "" : mark->second.kind;
 }
 
-/// Older exporters do not say what they computed initialisers from: then a parameter is nowhere in the file.
+/// Older exporters do not record the sources of computed initialisers: a parameter may then be absent from the file.
 bool lacks_parameters(const OnnxModel& model) {
   Names present;
   for (const OnnxTensor& tensor : model.graph.initialisers) present.insert(tensor.name);
@@ -97,7 +97,7 @@ class ParameterFinder {
   }
 
  private:
-  /// What follows from one parameter alone, which is nowhere else, is that one with its dims in another order.
+  /// An initialiser computed from a single parameter that is not in the file is that parameter with its dims permuted.
   void note_computed(const OnnxTensor& tensor, const std::vector<std::string>& sources) {
     const bool is_elsewhere = std::ranges::any_of(model_.graph.initialisers,
                                                   [&](const OnnxTensor& each) { return contains(sources, each.name); });

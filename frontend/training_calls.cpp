@@ -1,4 +1,4 @@
-// Functions that training calls come from the compiler's own texts or from a file of the user's.
+// Functions that training calls; they come from the compiler's own texts or from a file of the user's.
 #include "frontend/training_calls.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ bool TrainingFunctions::take_known() {
   return known && take(std::move(*known));
 }
 
-/// The first function of the file, whose name is taken relative to the working directory as the model's is.
+/// The first function of the file. Like the model's, its path is relative to the working directory.
 std::optional<OnnxFunction> TrainingFunctions::function_of_file(const FunctionCall& call) {
   const MappedFile file = map_file(call.function);
   if (!file.error.empty()) {
@@ -84,7 +84,7 @@ std::vector<OnnxFunction> TrainingFunctions::overloads_of(const OnnxFunction& fu
   return found;
 }
 
-/// What attributes of the compiler's own functions may be, by name.
+/// Ranges of attributes of the compiler's own functions, by name.
 struct Range {
   const char* name;
   double least, below;
@@ -101,7 +101,7 @@ static bool parse(const std::string& word, Number& number) {
   return error == std::errc() && end == word.data() + word.size() && !word.empty();
 }
 
-/// The words in the attribute's kind; false after reporting.
+/// Converts the words to the attribute's kind; false after reporting.
 bool TrainingFunctions::read_argument(const FunctionCall::Argument& argument, OnnxAttr& into) {
   using Kind = OnnxAttr::Kind;
   const bool is_list = into.kind == Kind::Ints || into.kind == Kind::Reals || into.kind == Kind::Texts;
@@ -121,7 +121,7 @@ bool TrainingFunctions::read_argument(const FunctionCall::Argument& argument, On
   return fits;
 }
 
-/// Numbers that no training can be meant to have would make it stand still, or end as NaN, at once.
+/// Refuses numbers that would make a training stand still, or end as NaN, at once.
 bool TrainingFunctions::is_in_range(const OnnxFunction& function, const FunctionCall::Argument& given,
                                     const OnnxAttr& read) {
   std::vector<double> numbers = read.reals;
@@ -156,7 +156,7 @@ bool TrainingFunctions::set_argument(const OnnxFunction& function, const Functio
   }
   const size_t otherwise = made.reals.size() + made.ints.size();
   if (!read_argument(given, made) || !is_in_range(function, given, made)) return false;
-  // The compiler's own functions take their lists apart, so that these have one length each.
+  // The compiler's own functions unpack their lists, so these have a fixed length.
   if (function.domain.starts_with("weft.") && otherwise > 0 && given.words.size() != otherwise) {
     diags_.error("train-argument-count", given.value_loc, "'{}' is {} numbers, not {}", printable(given.name),
                  otherwise, given.words.size());

@@ -1,5 +1,5 @@
-// sgd, momentum, adam, adamw and adafactor are those of PyTorch 2.15 (torch/optim), lamb and lion those of their
-// papers. A rate has its last value in the last step. What the domain weft.part holds is no name of a schedule.
+// sgd, momentum, adam, adamw and adafactor follow PyTorch 2.15 (torch/optim), lamb and lion their papers. A rate
+// reaches its last value in the last step. Functions of the domain weft.part are internal: schedules cannot name them.
 #include "frontend/training_functions.h"
 
 namespace weftc {
@@ -465,7 +465,8 @@ left <steps, warmup: float = 0.0> (step) => (part)
 }
 )onnx";
 
-// Types say for how many dimensions a function is: one with OUTER in front of rows and columns.
+// Types give the number of dimensions that a function is for; in this one, OUTER is replaced by the dims before rows
+// and columns.
 static constexpr const char* kAdafactorOfRows = R"onnx(
 <domain: "weft.optimizer", overload: "NAME", opset_import: ["" : 18]>
 adafactor <beta2_decay: float = -0.8, epsilons: floats = [1.1920929e-7, 1e-3], d: float = 1.0, weight_decay: float = 0.0>

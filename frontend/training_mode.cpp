@@ -10,7 +10,7 @@ namespace weftc {
 
 namespace {
 
-constexpr int kOpset = 18;  // of nodes that are added
+constexpr int kOpset = 18;  // of added nodes
 
 class TrainingForm {
  public:
@@ -34,11 +34,11 @@ class TrainingForm {
   Diags& diags_;
   std::unordered_set<std::string> initialisers_;
   std::unordered_map<std::string, std::string> copied_;  // by the result of an Identity, its operand
-  std::vector<std::pair<std::string, Loc>> read_;        // initialisers, but for operands that are statistics
+  std::vector<std::pair<std::string, Loc>> read_;        // initialisers, except operands that are statistics
   RunningStatistics statistics_;
-  std::optional<Loc> inferring_;  // the first normalisation that had the form for inference
+  std::optional<Loc> inferring_;  // the first normalisation in the form for inference
   bool has_dropout_ = false, has_choice_ = false;
-  int index_ = 0;  // of the next node, those of subgraphs counted
+  int index_ = 0;  // of the next node, counting subgraphs
 };
 
 bool has_training_form(const OnnxNode& node) {
@@ -46,7 +46,7 @@ bool has_training_form(const OnnxNode& node) {
   return mode && mode->integer;
 }
 
-/// Records read the attribute at every opset; `is_test` is what opsets up to 6 have in its place.
+/// Records read the attribute at every opset; opsets up to 6 have `is_test` instead.
 void set_training_form(OnnxNode& node) {
   std::erase_if(node.attrs,
                 [](const OnnxAttr& attr) { return attr.name == "training_mode" || attr.name == "is_test"; });
@@ -54,8 +54,8 @@ void set_training_form(OnnxNode& node) {
   mode.name = "training_mode", mode.integer = 1;
 }
 
-/// The operand that says the mode since opset 12 gives way to the attribute. Gives the nodes that take what was drawn
-/// and the mask, or what is there and a mask that drops nothing. Its name means them too.
+/// Replaces the operand that selects the mode since opset 12 by the attribute. Returns nodes that choose between the
+/// drawn values with their mask, and the input with a mask that drops nothing. The node's name stands for them too.
 std::vector<OnnxNode> TrainingForm::change_dropout(OnnxNode& node) {
   node.inputs.resize(std::min<size_t>(node.inputs.size(), 2));
   set_training_form(node);
@@ -76,7 +76,8 @@ std::vector<OnnxNode> TrainingForm::change_dropout(OnnxNode& node) {
   return {choice, mask};
 }
 
-/// What a chain of Identity copies: exporters read initialisers through them. A damaged file may have a cycle of them.
+/// The source of a chain of Identity nodes: exporters read initialisers through them. A damaged file may have a cycle
+/// of them.
 std::string TrainingForm::original(std::string name) const {
   auto at = copied_.find(name);
   for (size_t i = 0; i < copied_.size() && at != copied_.end(); ++i) {
@@ -86,7 +87,7 @@ std::string TrainingForm::original(std::string name) const {
   return name;
 }
 
-/// The statistic that the operand is becomes a state, whose next value is the result three places before.
+/// The operand's statistic becomes a state; its next value is the result three positions earlier.
 void TrainingForm::carry(OnnxNode& node, size_t operand, const Loc& loc) {
   const std::string name = original(node.inputs[operand]);
   if (!initialisers_.contains(name)) {
@@ -105,14 +106,14 @@ void TrainingForm::carry(OnnxNode& node, size_t operand, const Loc& loc) {
                  printable(name));
 }
 
-/// Gives the nodes that stand for it where its statistics are those of each micro-batch.
+/// Returns the nodes that replace it if its statistics are those of each micro-batch.
 std::vector<OnnxNode> TrainingForm::change_normalization(OnnxNode& node, const Loc& loc) {
   if (node.inputs.size() != 5) return {};  // the importer reports it
   if (!has_training_form(node) && !inferring_) inferring_ = loc;
   set_training_form(node);
   node.inputs.emplace_back(kEvaluates);
   has_choice_ = true;
-  node.outputs.resize(3);  // opsets up to 13 declare two more, which say nothing new
+  node.outputs.resize(3);  // opsets up to 13 declare two more, which are redundant
   for (const size_t operand : {3, 4}) carry(node, operand, loc);
   if (request_.mode != TrainMode::TrainByMicroBatch) return {};
   return normalize_micro_batches(node, request_.accumulate, kEvaluates);
@@ -150,7 +151,7 @@ void TrainingForm::note_readers(const OnnxNode& node, const Loc& loc) {
   }
 }
 
-/// Equal tensors that an exporter wrote once: a scale that followed the running variance would not be trained.
+/// Reports equal tensors that an exporter wrote once: a scale that shared the running variance would not be trained.
 void TrainingForm::check_readers() const {
   for (const auto& [name, loc] : read_)
     if (statistics_.contains(name))
@@ -166,7 +167,7 @@ void TrainingForm::declare_evaluates() {
   model_.graph.inputs.push_back(std::move(input));
 }
 
-/// Who asks for a mode knows what the file is.
+/// No warning if the request names a mode: its author knows the file.
 void TrainingForm::warn_of_export() const {
   if (request_.mode || !inferring_ || has_dropout_) return;
   diags_.warning("train-eval-export", *inferring_,

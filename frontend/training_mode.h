@@ -1,4 +1,4 @@
-// What `mode: train` makes of the nodes whose forms for training and for inference differ.
+// `mode: train` rewrites nodes whose forms for training and for inference differ.
 //
 //   y = BatchNormalization(x, scale, bias, mean, variance)
 //   d = Dropout(y, ratio)
@@ -7,8 +7,8 @@
 //   d.drawn = Dropout <training_mode = 1> (y, ratio)
 //   d = Where (train.evaluates, y, d.drawn)
 //
-// An evaluation is told by an input: it normalizes by the running statistics, as the operand more of each
-// BatchNormalization says, and drops nothing.
+// An input marks an evaluation. BatchNormalization then normalizes by the running statistics, selected by its
+// additional operand, and Dropout drops nothing.
 #pragma once
 #include <map>
 #include <optional>
@@ -19,14 +19,14 @@
 
 namespace weftc {
 
-/// The input that says whether an invocation is an evaluation, where the model has a node to which it matters.
+/// The input that says whether an invocation is an evaluation, if the model has a node that depends on it.
 inline constexpr const char* kEvaluates = "train.evaluates";
 
-/// Initialisers that are means over the batches of all steps, each with the name of its value behind a step.
+/// Initialisers that are means over the batches of all steps, each with the name of its value after a step.
 using RunningStatistics = std::map<std::string, std::string>;
 
-/// Puts the nodes of a model whose functions are inlined into the form for training, unless the request is for `eval`.
-/// Nothing after reporting.
+/// Converts the nodes of a model whose functions are inlined to the form for training, unless the request is for
+/// `eval`. Nothing after reporting.
 std::optional<RunningStatistics> put_into_training_form(OnnxModel& model, const TrainRequest& request, Diags& diags);
 
 }  // namespace weftc

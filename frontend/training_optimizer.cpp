@@ -1,5 +1,5 @@
-// Types of operands are read as patterns: symbols stand for the extents of the parameter's dims, and the element type
-// of the parameter for its own, so that a function for float is one for double too.
+// Types of operands are patterns. Symbols stand for the extents of the parameter's dims, and the element type of the
+// parameter for its own, so that a function for float also works for double.
 #include "frontend/training_optimizer.h"
 
 #include <map>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kParameter = 0, kFirstState = 2, kBehindStates = 2;  // operands: w, gradient, ..., step, rate
 
-/// A state needs its next value, and the next parameter comes in front of them.
+/// True for an optimizer's signature: it returns the next parameter, then the next value of each state.
 bool is_optimizer(const OnnxFunction& function) {
   return function.inputs.size() >= kFirstState + kBehindStates &&
          function.outputs.size() + 1 + kBehindStates == function.inputs.size();
@@ -23,7 +23,7 @@ const OnnxValue* type_of(const OnnxFunction& function, size_t operand) {
 
 using Symbols = std::map<std::string, int64_t>;
 
-/// What the symbols of a type's dims stand for; nothing where it is a type of other dims.
+/// The extents of the symbols in a type; nothing if the type does not match the dims.
 std::optional<Symbols> symbols_in(const OnnxValue* type, const Dims& dims) {
   Symbols symbols;
   if (!type || !type->dims) return symbols;
@@ -36,7 +36,7 @@ std::optional<Symbols> symbols_in(const OnnxValue* type, const Dims& dims) {
   return symbols;
 }
 
-/// Nothing where a dim is none that follows from the parameter's.
+/// The extents of declared dims; nothing if one does not follow from the parameter's dims.
 std::optional<Dims> dims_by(const Symbols& symbols, const std::vector<OnnxDim>& declared) {
   Dims dims;
   for (const OnnxDim& dim : declared) {

@@ -3,7 +3,7 @@
 //   <domain: "mine", overload: "matrix", opset_import: ["" : 18]>
 //   mine (float[R, C] w, float[R, C] gradient, float[R, 1] row, step, rate) => (w_next, row_next) { ... }
 //
-// is for parameters of two dimensions; what it keeps of one of 4 x 6 is float[4, 1] row.
+// is for parameters of two dimensions; its state for a parameter of 4 x 6 is float[4, 1] row.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace weftc {
 
-/// What an optimizer keeps of one parameter.
+/// A state that an optimizer keeps for one parameter.
 struct OptimizerState {
   std::string name;  // of the function's operand
   int element_type = 0;
@@ -25,10 +25,9 @@ class TrainingOptimizer {
   /// Nothing after reporting.
   static std::optional<TrainingOptimizer> find(TrainingFunctions& functions, const FunctionCall& call, Diags& diags);
 
-  /// The first function that is for a parameter of such a shape; null after reporting that there is none.
+  /// The first function that accepts a parameter of this shape; null after reporting that no function does.
   const OnnxFunction* function_for(const OnnxTensor& parameter, Diags& diags) const;
-  /// The states of that function: of the type that it says, where it says one, else of the parameter's. Nothing after
-  /// reporting.
+  /// The states of that function. Each has its declared type, or else the parameter's. Nothing after reporting.
   std::optional<std::vector<OptimizerState>> states_of(const OnnxFunction& function, const OnnxTensor& parameter,
                                                        Diags& diags) const;
 

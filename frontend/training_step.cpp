@@ -21,13 +21,13 @@ namespace {
 
 constexpr const char *kStep = "train.step", *kRate = "train.rate", *kNorm = "grad_norm";
 
-/// A trained initialiser and what belongs to it.
+/// A trained initialiser with its gradient, optimizer, rate and states.
 struct Parameter {
   const OnnxTensor* tensor;
-  std::string gradient = {};  // what is made of it, last
+  std::string gradient = {};  // name of its gradient after the last modification
   const OnnxFunction* optimizer = nullptr;
-  std::vector<OnnxAttr> attrs = {};  // of its call of that
-  std::string rate = kRate;          // the value that it is updated with
+  std::vector<OnnxAttr> attrs = {};  // of its optimizer call
+  std::string rate = kRate;          // the learning rate of its update
   std::vector<OptimizerState> states = {};
 
   std::string part(const char* name) const { return tensor->name + "." + name; }
@@ -79,7 +79,7 @@ class TrainingStep {
   std::string loss_, evaluates_;
   std::optional<TrainingOptimizer> optimizer_;
   std::vector<Parameter> parameters_;
-  std::map<std::string, double> rates_;  // of groups: what the value of the rate is multiplied with
+  std::map<std::string, double> rates_;  // for groups: factors of the rate
 };
 
 std::vector<std::string> TrainingStep::known_names() const {
@@ -112,7 +112,7 @@ bool TrainingStep::declare_inputs() {
   return ok;
 }
 
-/// A call of a function of values: what names its operands is a value, all else an attribute.
+/// Writes a call of a function: arguments named like its operands are values, all others attributes.
 bool TrainingStep::write_call(const FunctionCall& call, const OnnxFunction& function, const std::string& result) {
   const std::vector<std::string> known = known_names();
   OnnxNode node;
@@ -145,14 +145,14 @@ bool TrainingStep::write_call(const FunctionCall& call, const OnnxFunction& func
   return true;
 }
 
-/// The value of a term; what a function makes of it gets the name.
+/// The value of a term; the result of a function gets the name.
 std::optional<std::string> TrainingStep::write_term(const LossRequest& term, const std::string& name) {
   if (!term.value.empty()) return is_made(term.value, term.loc) ? std::optional(term.value) : std::nullopt;
   const std::optional<OnnxFunction> loss = functions_.find(term.call, "loss", "");
   return loss && write_call(term.call, *loss, name) ? std::optional(name) : std::nullopt;
 }
 
-/// The loss, or the sum of several, of which each is `loss.0`, `loss.1`, ...
+/// The loss, or the sum of several losses `loss.0`, `loss.1`, ...
 bool TrainingStep::write_loss() {
   const std::string name = contains(known_names(), std::string("loss")) ? "train.loss" : "loss";
   const size_t count = request_.losses.size();
@@ -170,7 +170,7 @@ bool TrainingStep::write_loss() {
   return true;
 }
 
-/// Each is an output of its name; losses are metrics, too.
+/// Each metric is an output of its name; losses are metrics, too.
 bool TrainingStep::write_metrics() {
   bool ok = true;
   for (const MetricRequest& metric : request_.metrics) {
@@ -215,7 +215,7 @@ bool TrainingStep::choose_parameters() {
   return true;
 }
 
-/// Functions of one optimizer differ in which parameters they are for, and in what they keep of them.
+/// Functions of one optimizer differ in the parameters that they accept, and in their states.
 bool TrainingStep::choose_optimizers() {
   for (Parameter& parameter : parameters_) {
     parameter.optimizer = optimizer_->function_for(*parameter.tensor, diags_);
@@ -227,7 +227,7 @@ bool TrainingStep::choose_optimizers() {
   return true;
 }
 
-/// "x0.5", so many times the rate of the others: the value that a group is updated with. Empty after reporting.
+/// The value of a group's rate; "x0.5" multiplies the rate of the others. Empty after reporting.
 std::string TrainingStep::rate_of_group(const FunctionCall::Argument& given) {
   const std::string word = given.words.size() == 1 ? given.words[0] : "";
   double factor = 0;
@@ -244,7 +244,7 @@ std::string TrainingStep::rate_of_group(const FunctionCall::Argument& given) {
   return "";
 }
 
-/// The rate is a function of its own; what else is said of the optimizer are its attributes, of some groups others.
+/// The rate is a function of its own. Other keys of the optimizer are its attributes; groups may override them.
 bool TrainingStep::group_attrs() {
   bool ok = true;
   std::map<const OnnxFunction*, std::vector<OnnxAttr>> all;
@@ -274,7 +274,7 @@ bool TrainingStep::group_attrs() {
          });
 }
 
-/// Initialisers become inputs; gives them in the order of the model.
+/// Turns initialisers into inputs; returns them in the order of the model.
 std::vector<const OnnxTensor*> TrainingStep::bind(const std::unordered_set<std::string>& names) {
   std::vector<OnnxTensor> kept;
   std::vector<const OnnxTensor*> bound;
@@ -289,7 +289,7 @@ std::vector<const OnnxTensor*> TrainingStep::bind(const std::unordered_set<std::
   return bound;
 }
 
-/// What follows the batches without a derivative; false after reporting.
+/// Carries statistics of the batches, which have no derivative, as states; false after reporting.
 bool TrainingStep::carry_statistics() {
   const std::optional<RunningStatistics> statistics = put_into_training_form(model_, request_, diags_);
   if (!statistics) return false;
@@ -325,7 +325,7 @@ void TrainingStep::write_gradient() {
   for (Parameter& parameter : parameters_) parameter.gradient += kUnscaled;
 }
 
-/// Gradients times min(1, limit / norm), the norm being that of all of them together.
+/// Multiplies gradients by min(1, limit / norm), where the norm is over all gradients.
 void TrainingStep::write_clip() {
   if (!request_.clip_norm) return;
   step_.add_for(request_.loc);
@@ -337,7 +337,7 @@ void TrainingStep::write_clip() {
   step_.add("Sum", squares, {"clip.squares"});
   step_.add("Sqrt", {"clip.squares"}, {kNorm});
   step_.add_scalar("clip.limit", *request_.clip_norm);
-  step_.add_scalar("clip.least", 1e-6);  // as PyTorch has it
+  step_.add_scalar("clip.least", 1e-6);  // as in PyTorch
   step_.add_scalar("clip.one", 1);
   const bool is_double = parameters_.front().tensor->element_type == element_type_of_name("double");
   for (const char* name : {"clip.limit", "clip.least", "clip.one"})
@@ -383,7 +383,7 @@ bool TrainingStep::write_rate() {
   return true;
 }
 
-/// Under which name the next value of a state is computed: it becomes `next`, unless the step is skipped.
+/// The name under which the next value of a state is computed. It becomes `next`, unless the step is skipped.
 std::string TrainingStep::computed_under(const std::string& state, const std::string& next) {
   return scales_loss_ ? write_unless_skipped(step_, state, next) : next;
 }
@@ -408,7 +408,7 @@ void TrainingStep::write_updates() {
   }
 }
 
-/// Each parameter's mean over the steps, of which late ones weigh most.
+/// Each parameter's mean over the steps, weighted towards late ones.
 void TrainingStep::write_averages() {
   if (!request_.average_decay) return;
   for (const Parameter& parameter : parameters_) {

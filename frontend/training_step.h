@@ -1,5 +1,5 @@
-// What `train:` of a schedule makes of a model: a step that computes the loss, its derivative by every parameter, and
-// the parameters that an optimizer makes of these.
+// `train:` of a schedule turns a model into a training step. It computes the loss, its derivative by every parameter,
+// and the parameters that an optimizer makes of these.
 //
 //   scores = MatMul(x, w)          ->  scores = MatMul(x, w)                                  w is an input now
 //                                      loss = cross_entropy(scores, labels)
@@ -17,9 +17,9 @@ struct WrittenStep {
   std::vector<TrainedState> states;
 };
 
-/// Writes the step into a model without calls of functions. Its outputs are then the loss, what else is asked for, and
-/// the next value of each state; functions of the step are called, not yet inlined. `scales_loss`: small derivatives
-/// would be rounded to 0 (loss_scaling.h). Nothing after reporting.
+/// Writes the step into a model without calls of functions. Its outputs are then the loss, requested metrics, and the
+/// next value of each state. Functions of the step are called, not yet inlined. `scales_loss`: small derivatives would
+/// be rounded to 0 (loss_scaling.h). Nothing after reporting.
 std::optional<WrittenStep> write_training_step(OnnxModel& model, const TrainRequest& request, bool scales_loss,
                                                Diags& diags);
 

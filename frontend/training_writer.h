@@ -7,11 +7,11 @@
 
 namespace weftc {
 
-/// An input that is the output `next` of the step before; at first `first`, or zeros where that is null.
+/// An input that is the output `next` of the previous step; in the first step `first`, or zeros if that is null.
 struct TrainedState {
   std::string name, next;
   const OnnxTensor* first = nullptr;  // in the model's `parameters`
-  std::string of = {};                // the parameter that the optimizer keeps it for
+  std::string of = {};                // the parameter that an optimizer's state belongs to
 };
 
 OnnxAttr attr_of_int(const std::string& name, int64_t integer);
@@ -23,11 +23,11 @@ class TrainingWriter {
  public:
   explicit TrainingWriter(OnnxModel& model) : model_(model) {}
 
-  /// What is added from here on is reported where the schedule asks for it.
+  /// Errors in nodes added from here on are reported at this position in the schedule.
   void add_for(const Loc& loc);
   int call_site() const { return call_site_; }
   OnnxNode& add(const std::string& op_type, std::vector<std::string> inputs, std::vector<std::string> outputs);
-  /// A call of a function that the compiler has; `name` is the node's, before which names of its values stand.
+  /// Adds a call of one of the compiler's functions. `name` is the node's, and a prefix of the names of its values.
   OnnxNode& call(const std::string& name, const std::string& domain, const std::string& function,
                  std::vector<std::string> inputs, std::vector<std::string> outputs);
   void add_scalar(const std::string& name, double value);
@@ -39,7 +39,7 @@ class TrainingWriter {
 
  private:
   OnnxModel& model_;
-  int call_site_ = -1;  // of the nodes that are added
+  int call_site_ = -1;  // of added nodes
   std::vector<TrainedState> states_;
 };
 

@@ -1,5 +1,5 @@
-// The modifiers of a FlexAttention become nodes of the graph around it, under names of their own, so that nothing
-// behind the reader knows of them: what they read from outside is read as before.
+// The modifiers of a FlexAttention become nodes of the graph around it, under names of their own, so that later code
+// does not handle modifiers. Values that they read from outside stay the same.
 //
 //   [f] y = FlexAttention <score_mod = (s) => (t) { t = Add(s, bias) }> (q, k, v)
 //
@@ -29,7 +29,7 @@ class AttentionUnfolder {
  private:
   void unfold(OnnxGraph& graph);
   void unfold(const OnnxNode& attention, OnnxGraph& graph, std::vector<OnnxNode>& into);
-  /// The modifier's nodes behind those of `into`; the name of its result.
+  /// Appends the modifier's nodes to `into`; returns the name of its result.
   std::string modified(const OnnxNode& attention, const std::string& modifier, const std::string& value,
                        OnnxGraph& graph, std::vector<OnnxNode>& into);
   void rename(OnnxGraph& graph, Renames names, const std::string& prefix);
@@ -41,7 +41,7 @@ class AttentionUnfolder {
   bool ok_ = true;
 };
 
-/// Results of nodes get new names first: a graph may list nodes before those that they read.
+/// Results of nodes get new names first: a graph may list nodes before the producers of their inputs.
 void AttentionUnfolder::rename(std::vector<OnnxNode>& nodes, Renames& names, const std::string& prefix) {
   for (const OnnxNode& node : nodes)
     for (const std::string& output : node.outputs)
@@ -58,7 +58,7 @@ void AttentionUnfolder::rename(std::vector<OnnxNode>& nodes, Renames& names, con
   }
 }
 
-/// A subgraph inside a modifier; `names` is a copy, because what it defines is not seen outside.
+/// Renames a subgraph inside a modifier; `names` is a copy, because names defined in it are not visible outside.
 void AttentionUnfolder::rename(OnnxGraph& graph, Renames names, const std::string& prefix) {
   for (OnnxValue& input : graph.inputs) input.name = names[input.name] = names_.fresh(prefix + input.name);
   for (OnnxTensor& tensor : graph.initialisers) {
@@ -93,7 +93,7 @@ std::string AttentionUnfolder::modified(const OnnxNode& attention, const std::st
   return result == names.end() ? body.outputs[0].name : result->second;
 }
 
-/// A node of the attention; `part` tells its parts apart in names.
+/// A node of the attention; `part` distinguishes the names of its parts.
 OnnxNode part_of(const OnnxNode& attention, const std::string& part, const std::string& op_type,
                  const std::string& domain, int opset) {
   OnnxNode made;
@@ -136,7 +136,7 @@ void AttentionUnfolder::unfold(const OnnxNode& attention, OnnxGraph& graph, std:
   into.push_back(std::move(mix));
 }
 
-/// Subgraphs first: a modifier may hold an attention.
+/// Handles subgraphs first: a modifier may contain an attention.
 void AttentionUnfolder::unfold(OnnxGraph& graph) {
   std::vector<OnnxNode> nodes;
   nodes.reserve(graph.nodes.size());

@@ -1,5 +1,5 @@
-// Builds a tree from yaml-cpp's events, so that every node keeps its position, and refuses what a schedule does
-// not need (anchors, tags, several documents): a small language has fewer surprises.
+// Builds a tree from yaml-cpp's events, so that every node keeps its position. Refuses YAML features that a schedule
+// does not need (anchors, tags, several documents).
 #include "frontend/yaml_reader.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -17,11 +17,11 @@ namespace weftc {
 namespace {
 
 constexpr size_t kMostBytes = size_t{4} << 20;
-/// yaml-cpp's scanner takes the square of a line's length.
+/// yaml-cpp's scanner takes time quadratic in a line's length.
 constexpr size_t kLongestLine = size_t{64} << 10;
 constexpr size_t kDeepest = 32;
 
-/// Leaves the parser at the first thing that is refused; caught by read_yaml.
+/// Thrown at the first refused construct; caught by read_yaml.
 struct Refusal {};
 
 /// Builds the tree from parser events. Open nodes are kept by value on a stack and attached when they end.
@@ -85,7 +85,7 @@ Loc TreeBuilder::loc(const YAML::Mark& mark, int length) const {
   return Loc::text(file_, line + 1, std::max(0, mark.column) + 1, lines_[line], length);
 }
 
-/// yaml-cpp says so by the tag "!" for quoted and "?" for plain scalars; others are written by the user.
+/// yaml-cpp reports quoted scalars by the tag "!" and plain ones by "?"; the user wrote all others.
 YamlNode TreeBuilder::made(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YamlNode::Kind kind) {
   if (anchor != 0) refuse("yaml-anchor", mark, "anchors ('&name') are not read; write the value out");
   if (!tag.empty() && tag != "?" && tag != "!") refuse("yaml-tag", mark, "tags ('!name') are not read");
@@ -101,7 +101,7 @@ void TreeBuilder::leaf(const YAML::Mark& mark, const std::string& tag, YAML::anc
   YamlNode node = made(mark, tag, anchor, kind);
   node.text = value;
   node.loc.length = static_cast<int>(std::clamp<size_t>(value.size() + (node.quoted ? 2 : 0), 1, 80));
-  // A missing value ("key:") is marked behind its line.
+  // yaml-cpp marks a missing value ("key:") after its line, so it gets the position of its key.
   if (kind == YamlNode::Kind::Null && !open_.empty() && open_.back().has_key)
     node.loc = open_.back().node.entries.back().key.loc;
   attach(std::move(node));
@@ -144,7 +144,7 @@ std::string key_text(const YamlNode& key) {
   return text + "]";
 }
 
-/// Reports keys that a mapping has twice.
+/// Reports duplicate keys of a mapping.
 void check_keys(const YamlNode& node, Diags& diags) {
   std::set<std::string> seen;
   for (const auto& [key, value] : node.entries) {
@@ -173,7 +173,7 @@ bool check_lengths(const std::string& file, const std::vector<std::string>& line
   return true;
 }
 
-/// Bytes that a schedule cannot hold: broken UTF-8, control characters, tabs before the first word of a line.
+/// Reports bytes that a schedule cannot hold: broken UTF-8, control characters, tabs before the first word of a line.
 bool check_bytes(const std::string& file, const std::string& text, const std::vector<std::string>& lines,
                  Diags& diags) {
   int line = 1, column = 1;

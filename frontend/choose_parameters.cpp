@@ -19,7 +19,7 @@ std::string some_of(const std::vector<const OnnxTensor*>& tensors, const Shown& 
   return join(names, ", ") + (tensors.size() > kShown ? format(" and {} more", tensors.size() - kShown) : "");
 }
 
-/// An entry of `parameters` that stands for what the model has for parameters.
+/// An entry of `parameters` that stands for the default choice of parameters.
 constexpr const char* kDefault = "default";
 
 bool is_default(const ParameterMatch& match) { return !match.ndim && match.name == kDefault; }
@@ -93,7 +93,7 @@ void ParameterChoice::find(const std::string& loss) {
   found_ = find_parameters(model_, loss);
 }
 
-/// What is asked for by name is trained, whatever it seems to be.
+/// An initialiser that is requested by name is trained, whatever its role seems to be.
 bool ParameterChoice::is_chosen(const OnnxTensor& tensor, std::unordered_set<size_t>& used) const {
   const bool is_parameter = contains(found_.trainable, &tensor);
   bool is_any = request_.parameters.empty() && is_parameter;
@@ -107,7 +107,8 @@ bool ParameterChoice::is_chosen(const OnnxTensor& tensor, std::unordered_set<siz
   return is_any;
 }
 
-/// Parameters that the loss does not depend on would silently stay as they are: whoever wants that says so.
+/// Refuses parameters that the loss does not depend on: they would silently keep their values, unless the request
+/// excludes them.
 bool ParameterChoice::all_have_gradients() {
   const std::vector<const OnnxTensor*>& apart = found_.apart;
   if (apart.empty() || !takes_default()) return true;
@@ -127,7 +128,8 @@ bool ParameterChoice::all_are_real(const std::vector<const OnnxTensor*>& chosen)
   return diags_.ok();
 }
 
-/// A file without marks may mean any of them as a parameter; where all has marks, a constant is one for certain.
+/// In a file without marks, any constant may be meant as a parameter. If all initialisers have marks, a constant is
+/// certain to be one.
 void ParameterChoice::warn_of_constants() const {
   if (found_.constants.empty() || !found_.is_guessed || !takes_default()) return;
   const auto shown = [](const OnnxTensor& tensor) { return quoted(tensor) + " [" + dims_text(tensor.dims) + "]"; };

@@ -1,11 +1,10 @@
-// Turns ONNX's device annotations (IR 11: node device configurations with sharding specs and stages) into what
-// a schedule would say. An annotation lists, tensor by tensor, which device holds which shard; a schedule names
-// mesh axes. So the devices of a stage are read as ranks of a mesh that counts up, and a spec's shards as
-// digits of a rank's number:
+// Converts ONNX's device annotations (IR 11: node device configurations with sharding specs and stages) into entries of
+// a schedule. An annotation lists, tensor by tensor, the device of each shard, while a schedule names mesh axes. So the
+// devices of a stage are read as ranks of a mesh in counting order, and a spec's shards as digits of a rank's number:
 //
 //   w [1: 4] on devices [0, 1, 2, 3]    ->    mesh {d0: 4}, shard: {w: {d0: 1}}
 //
-// Whatever does not count up like that is refused; nothing is approximated.
+// Specs that do not count in this way are refused; nothing is approximated.
 #include "frontend/device_annotations.h"
 
 #include <algorithm>
@@ -21,8 +20,7 @@ namespace {
 
 constexpr int64_t kMostDevices = 1 << 16;
 
-/// What one node says of one tensor, first as it is written, then as digits of the ranks, then as axes of the
-/// stage's mesh.
+/// One node's spec of one tensor: as written, as digits of the ranks, and as axes of the stage's mesh.
 struct ShardingNote {
   const OnnxSharding* sharding;
   Loc loc;
@@ -94,12 +92,12 @@ class AnnotationReader {
   Diags& diags_;
   const OnnxConfiguration* chosen_ = nullptr;
   std::vector<StageReadings> stages_;         // ascending
-  std::map<std::string, std::string> place_;  // of a tensor: where it is made, or read first
+  std::map<std::string, std::string> place_;  // of a tensor: where it is produced, or read first
   std::set<std::string> produced_;
 };
 
-/// Finds the one configuration that counts: the schedule's choice, or the only one that nodes are annotated
-/// for. False if there is nothing to read, or after reporting.
+/// Finds the configuration to use: the schedule's choice, or the only one that nodes are annotated for. False if there
+/// is nothing to read, or after reporting.
 bool AnnotationReader::choose() {
   std::set<std::string> named;
   for (const OnnxNode& node : model_.graph.nodes)
@@ -128,7 +126,7 @@ bool AnnotationReader::choose() {
   return true;
 }
 
-/// The stage of that number, inserted in ascending order; nodes without one share the stage of none.
+/// The stage of that number, inserted in ascending order. Nodes without a stage share one entry.
 StageReadings& AnnotationReader::stage_of(std::optional<int64_t> stage) {
   auto at = std::find_if(stages_.begin(), stages_.end(), [&](const StageReadings& s) { return s.stage >= stage; });
   if (at == stages_.end() || at->stage != stage) {
@@ -139,7 +137,7 @@ StageReadings& AnnotationReader::stage_of(std::optional<int64_t> stage) {
   return *at;
 }
 
-/// Notes the specs of a node; a spec must be for one of its own operands or results.
+/// Records the specs of a node; a spec must be for one of its own operands or results.
 void AnnotationReader::collect_node(const OnnxNode& node, int index, const OnnxNodeDevices& devices) {
   const Loc loc = model_.loc(node, index);
   StageReadings& stage = stage_of(devices.stage);
@@ -158,7 +156,7 @@ void AnnotationReader::collect_node(const OnnxNode& node, int index, const OnnxN
   }
 }
 
-/// Gathers the notes of all nodes of the chosen configuration. Annotations inside of subgraphs are refused.
+/// Collects the specs of all nodes of the chosen configuration. Annotations inside subgraphs are refused.
 void AnnotationReader::collect() {
   int index = 0;
   for (const OnnxNode& node : model_.graph.nodes) {
@@ -173,13 +171,13 @@ void AnnotationReader::collect() {
       if (devices.configuration == chosen_->name && !is_constant_node(node)) collect_node(node, index, devices);
     ++index;
   }
-  // Without any stage the nodes that have a spec are all in one place; with some, those without one have to say theirs.
+  // If no node has a stage, all annotated nodes are in one place. If some have one, every annotated node needs one.
   if (stages_.size() > 1 && !stages_.front().stage)
     fail("annotation-stage-missing", file(), "node '{}' is annotated without a pipeline stage, but others have one",
          printable(shown_name(*stages_.front().nodes.front())));
 }
 
-/// Reports where the schedule says what the annotations say already: mesh, places and stages have one source.
+/// Reports schedule entries that the annotations also give: mesh, places and stages have one source.
 bool AnnotationReader::check_conflicts() {
   const bool staged = stages_.front().stage.has_value();
   const char* hint = "say `annotations: none`, or leave it out of the schedule";
@@ -206,7 +204,7 @@ bool AnnotationReader::check_conflicts() {
   return true;
 }
 
-/// The devices of a stage are those of its specs; without any, one device a stage.
+/// The devices of a stage are those of its specs; without specs, each stage has one device.
 bool AnnotationReader::find_ranks(StageReadings& stage) {
   std::set<int> ranks;
   for (const ShardingNote& reading : stage.readings)
@@ -222,7 +220,7 @@ bool AnnotationReader::find_ranks(StageReadings& stage) {
   return true;
 }
 
-/// Makes the mesh of a stage: every stride and period of its digits must be a boundary between axes.
+/// Builds the mesh of a stage: every stride and period of its digits must be a boundary between axes.
 bool AnnotationReader::place(StageReadings& stage) {
   if (!find_ranks(stage)) return false;
   std::set<int64_t> cuts;
@@ -244,7 +242,7 @@ bool AnnotationReader::place(StageReadings& stage) {
   return true;
 }
 
-/// Each stage becomes a place of its devices and a stage with the nodes that it lists.
+/// Each stage becomes a place with its devices, and a stage with its nodes.
 void AnnotationReader::make_pipeline() {
   PipelineRequest pipeline;
   pipeline.loc = pipeline.micro_batches_loc = pipeline.order_loc = file();
@@ -257,13 +255,13 @@ void AnnotationReader::make_pipeline() {
   schedule_.pipeline = std::move(pipeline);
 }
 
-/// A value that another stage makes, or reads first, arrives under a name of its own.
+/// A value that another stage produces, or reads first, arrives under a name of its own.
 std::string AnnotationReader::name_in(const StageReadings& stage, const std::string& tensor) const {
   const auto home = place_.find(tensor);
   return home == place_.end() || home->second == stage.place ? tensor : tensor + ".to." + stage.place;
 }
 
-/// Writes the `shard` entries, after finding the place in which each tensor is made, or read first.
+/// Writes the `shard` entries, after finding the place in which each tensor is produced, or read first.
 void AnnotationReader::make_entries() {
   std::map<const OnnxNode*, std::string> place_of;
   for (const StageReadings& stage : stages_)
@@ -281,8 +279,8 @@ void AnnotationReader::make_entries() {
   }
 }
 
-/// One entry for the value as its producer makes it, and a `.use` entry where readers of the stage want it
-/// otherwise.
+/// Adds one entry for the value as its producer makes it, and a `.use` entry if the stage's readers need another
+/// layout.
 void AnnotationReader::add_entries(const StageReadings& stage, const std::string& tensor) {
   const ShardingNote *made = nullptr, *read = nullptr;
   for (const ShardingNote& reading : stage.readings) {
@@ -304,7 +302,7 @@ void AnnotationReader::add_entries(const StageReadings& stage, const std::string
   if (read && made && !same_axes(made->axes, read->axes)) add_entry(name, true, *read);
 }
 
-/// Adds an entry unless the schedule has the same one; a different one there is an error.
+/// Adds an entry unless the schedule has the same one; a different one is an error.
 void AnnotationReader::add_entry(const std::string& target, bool use, const ShardingNote& reading) {
   if (reading.axes.empty()) return;  // one rank
   for (const ShardEntry& entry : schedule_.shard) {

@@ -1,4 +1,4 @@
-// Names for the values that a reader makes of others: of function bodies, of modifiers.
+// Names for values that a reader derives from others: from function bodies, from modifiers.
 #pragma once
 #include <string>
 #include <unordered_set>
@@ -11,7 +11,7 @@ class FreshNames {
  public:
   /// All names of the graph, and of the graphs inside of it, are taken.
   explicit FreshNames(const OnnxGraph& graph) { take(graph); }
-  /// `name`, or that with a number behind it which is not taken; it is taken then.
+  /// Returns `name`, with a number appended if it is taken, and marks it as taken.
   std::string fresh(const std::string& name);
 
  private:

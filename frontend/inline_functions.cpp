@@ -1,5 +1,5 @@
-// Inlining of model-local functions by renaming: values of a body get the call's name in front, so that names
-// stay unique and a schedule can select nodes inside of a call.
+// Inlines model-local functions by renaming: values of a body are prefixed with the call's name. Names stay unique, and
+// a schedule can select nodes inside a call.
 //
 //   f (a) => (b) { t = Relu(a)  b = Neg(t) };  [c1] y = f(x)    ->    t = "c1/t" = Relu(x)   y = Neg("c1/t")
 #include "frontend/inline_functions.h"
@@ -12,7 +12,7 @@ namespace weftc {
 
 namespace {
 
-/// Small files can describe exponentially many nodes by functions that call each other twice.
+/// Small files can describe exponentially many nodes, by functions that call each other twice.
 constexpr size_t kMostNodes = size_t{1} << 20;
 
 using Renames = std::unordered_map<std::string, std::string>;
@@ -36,7 +36,7 @@ class Inliner {
   OnnxGraph instance_graph(const OnnxGraph& graph, const OnnxNode& call, const OnnxFunction& function, Renames names);
   std::vector<OnnxAttr> instance_attrs(const OnnxNode& node, const OnnxNode& call, const OnnxFunction& function,
                                        Renames& names);
-  /// The name that a value of the body gets; what the body never defines keeps being undefined under its new name.
+  /// The new name of a value of the body. A name that the body never defines stays undefined under its new name.
   std::string renamed(const std::string& name, const OnnxNode& call, Renames& names);
   std::string define(const std::string& name, const OnnxNode& call, Renames& names);
 
@@ -46,13 +46,13 @@ class Inliner {
   OnnxModel& model_;
   Diags& diags_;
   std::unordered_map<std::string, const OnnxFunction*> functions_;
-  FreshNames names_;  // of the model, which those of instances must not repeat
+  FreshNames names_;  // of the model; instances must not repeat them
   std::vector<const OnnxFunction*> stack_;
   size_t made_ = 0;
   bool ok_ = true;
 };
 
-/// What distinguishes functions; a line end occurs in no name.
+/// The key that identifies a function; names contain no line end.
 std::string key_of(const std::string& domain, const std::string& name, const std::string& overload) {
   return domain + '\n' + name + '\n' + overload;
 }
@@ -62,13 +62,13 @@ const OnnxFunction* Inliner::find(const OnnxNode& node) const {
   return at == functions_.end() ? nullptr : at->second;
 }
 
-/// Reports the first error only: what follows is noise.
+/// Reports the first error only: later ones are consequences.
 void Inliner::fail(std::string id, const OnnxNode& call, const std::string& message) {
   if (ok_) diags_.error(std::move(id), model_.loc(call, 0), "{}", message);
   ok_ = false;
 }
 
-/// Gives a value of the body a name of its own.
+/// Gives a value of the body a unique name.
 std::string Inliner::define(const std::string& name, const OnnxNode& call, Renames& names) {
   if (name.empty()) return "";
   return names[name] = names_.fresh(shown_name(call) + "/" + name);
@@ -94,14 +94,14 @@ std::vector<OnnxAttr> Inliner::instance_attrs(const OnnxNode& node, const OnnxNo
     const OnnxAttr* given = call.find(attr.reference);
     for (const OnnxAttr& otherwise : function.defaults)
       if (!given && otherwise.name == attr.reference) given = &otherwise;
-    if (!given) continue;  // an optional attribute that the call leaves out is left out in the body
+    if (!given) continue;  // an optional attribute that the call omits is omitted in the body
     attrs.push_back(*given);
     attrs.back().name = attr.name;
   }
   return attrs;
 }
 
-/// A node of the body under the names of the call; the opset is the function's own.
+/// A node of the body under the call's names, with the function's own opset.
 OnnxNode Inliner::instance_node(const OnnxNode& node, const OnnxNode& call, const OnnxFunction& function,
                                 Renames& names) {
   OnnxNode made = node;
@@ -117,7 +117,7 @@ OnnxNode Inliner::instance_node(const OnnxNode& node, const OnnxNode& call, cons
   return made;
 }
 
-/// A subgraph of the body. `names` is a copy: what the subgraph defines is not seen outside.
+/// A subgraph of the body. `names` is a copy: names that the subgraph defines are not visible outside.
 OnnxGraph Inliner::instance_graph(const OnnxGraph& graph, const OnnxNode& call, const OnnxFunction& function,
                                   Renames names) {
   OnnxGraph made = graph;
@@ -136,7 +136,7 @@ OnnxGraph Inliner::instance_graph(const OnnxGraph& graph, const OnnxNode& call, 
   return made;
 }
 
-/// A node that hands a value on under another name.
+/// A node that gives a value another name.
 OnnxNode Inliner::alias(const OnnxNode& call, const std::string& from, const std::string& to) const {
   OnnxNode node;
   node.op_type = "Identity";
@@ -149,8 +149,8 @@ OnnxNode Inliner::alias(const OnnxNode& call, const std::string& from, const std
   return node;
 }
 
-/// Operands and results of the body get the names that they have at the call. A result that is an operand, or that is
-/// returned twice, needs an Identity behind the body.
+/// Gives operands and results of the body their names at the call. A result that is an operand, or that is returned
+/// twice, needs an Identity after the body.
 void Inliner::bind_operands(const OnnxNode& call, const OnnxFunction& function, Renames& names,
                             std::vector<OnnxNode>& aliases) {
   for (size_t i = 0; i < function.inputs.size(); ++i)
@@ -162,7 +162,7 @@ void Inliner::bind_operands(const OnnxNode& call, const OnnxFunction& function, 
   }
 }
 
-/// The nodes of one call, not yet expanded themselves.
+/// The nodes of one call, before their own calls are expanded.
 std::vector<OnnxNode> Inliner::instance(const OnnxNode& call, const OnnxFunction& function) {
   Renames names;
   std::vector<OnnxNode> nodes, aliases;

@@ -6,8 +6,8 @@
 
 namespace weftc {
 
-/// What read_machine reads back, to four digits: a host, whose network follows curves. `source` is the comment behind
-/// what was measured: how, where and when.
+/// The text of a host machine, whose network follows curves; read_machine reads it to four digits. `source` is the
+/// comment after measured figures: how, where and when.
 std::string machine_text_of(const Machine& machine, const std::string& source);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// Maps files read-only, and opens external data of a model without leaving the model's folder, or the cache in whose
-// snapshots it is: a downloaded model must not read other files through "..", absolute paths or links.
+// Maps files read-only. Opens external data only inside the model's folder, or inside the cache that holds its
+// snapshot. A downloaded model must not read other files through "..", absolute paths or links.
 #include "frontend/mapped_file.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 namespace weftc {
 
-/// A result that says why there is no file.
+/// A result with the reason of the failure.
 static MappedFile failed(std::string why) {
   MappedFile file;
   file.error = std::move(why);
@@ -30,15 +30,15 @@ static MappedFile failed(std::string why) {
 }
 
 namespace {
-/// The address and the length that munmap needs.
+/// Address and length for munmap.
 struct Mapping {
   void* address;
   size_t length;
 };
 }  // namespace
 
-/// All that comes through a pipe, read into memory of its own. Where the descriptor does not block, a named pipe to
-/// which nobody writes is empty.
+/// Reads a pipe to its end into separate memory. With a non-blocking descriptor, a named pipe without a writer is
+/// empty.
 static MappedFile read_pipe(int descriptor) {
   auto bytes = std::make_unique<std::string>();
   char block[65536];
@@ -89,8 +89,8 @@ MappedFile map_descriptor(int descriptor) {
   return file;
 }
 
-/// What the user's pipe gives, as soon as somebody writes to it. It gives that once, and a verb may need a file several
-/// times: who asks for the path again gets the same bytes.
+/// Reads the user's pipe, waiting for a writer. A pipe can be read once only, but a verb may need a file several times:
+/// later requests for the path get the same bytes.
 static MappedFile read_pipe_once(const std::string& path) {
   static std::mutex mutex;
   static std::map<std::string, MappedFile> known;
@@ -107,7 +107,7 @@ static MappedFile read_pipe_once(const std::string& path) {
   return file;
 }
 
-// O_NONBLOCK: what is no regular file, such as a named pipe beneath a model, must not block the compiler.
+// O_NONBLOCK: a file that is not regular, such as a named pipe beneath a model, must not block the compiler.
 static constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 MappedFile map_file(const std::string& path) {
@@ -140,7 +140,7 @@ static MappedFile map_resolved(const std::string& folder, const std::string& loc
   if (base_path.empty() || target_path.empty()) return failed(std::strerror(code));
   const std::string prefix = base_path == "/" ? base_path : base_path + "/";
   if (!target_path.starts_with(prefix)) return failed(kLeaves);
-  // O_NOFOLLOW: the resolved path holds no link any more.
+  // O_NOFOLLOW: the resolved path has no links.
   const int descriptor = open(target_path.c_str(), kOpenFlags | O_NOFOLLOW);
   return descriptor < 0 ? failed(std::strerror(errno)) : map_descriptor(descriptor);
 }
@@ -161,11 +161,11 @@ static MappedFile map_in_folder(const std::string& folder, const std::string& lo
 }
 
 namespace {
-/// A cache of models as hubs keep it: files are blobs, and a snapshot of a model has links to them,
+/// A hub's cache of models: files are blobs, and a snapshot of a model has links to them,
 /// `snapshots/VERSION/model.onnx_data -> ../../blobs/HASH`.
 struct Cache {
   std::string folder;
-  std::string snapshot;  // the folder of the model, in that of the cache
+  std::string snapshot;  // the model's folder, inside the cache
 };
 }  // namespace
 
@@ -174,7 +174,7 @@ static bool is_folder(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// The innermost cache in whose snapshots a folder is.
+/// The innermost cache with this folder among its snapshots.
 static std::optional<Cache> cache_of(const std::string& folder) {
   char* resolved = realpath(folder.c_str(), nullptr);
   const std::string path = resolved ? resolved : "";
@@ -184,7 +184,7 @@ static std::optional<Cache> cache_of(const std::string& folder) {
   return {};
 }
 
-/// Whether a location itself, without links, may lead out of its folder.
+/// Whether a location may leave its folder even without links.
 static bool goes_up(const std::string& location) { return ("/" + location + "/").find("/../") != std::string::npos; }
 
 MappedFile map_beneath(const std::string& file, const std::string& location) {

@@ -9,9 +9,9 @@ namespace weftc {
 
 namespace {
 
-constexpr int kOpset = 18;  // of nodes that are added
+constexpr int kOpset = 18;  // of added nodes
 
-/// Nodes that stand for one of the model.
+/// Nodes that replace one of the model's nodes.
 class NodesInPlace {
  public:
   explicit NodesInPlace(const OnnxNode& of) : of_(of) {}
@@ -24,7 +24,7 @@ class NodesInPlace {
     node.outputs = {of_.outputs[0] + ".parts/" + name};
     return node.outputs[0];
   }
-  /// One of the results that the node has.
+  /// Adds a node for one of the results of the replaced node.
   void add_result(const std::string& op_type, std::vector<std::string> inputs, const std::string& name) {
     add(op_type, std::move(inputs), "");
     nodes_.back().outputs = {name};
@@ -57,7 +57,7 @@ std::string dims_of_parts(NodesInPlace& to, const OnnxNode& node, const std::str
   return to.add("Concat", {number, samples, channels, to.ints({-1}, "rest")}, "dims", {attr_of_int("axis", 0)});
 }
 
-/// What `count` steps make of a running statistic, of which `values` are those of the micro-batches in turn.
+/// Writes the running statistic after `count` steps. `values` has the statistics of the micro-batches in order.
 void write_next(NodesInPlace& to, const std::string& running, const std::string& values, int count, double momentum,
                 const std::string& next) {
   std::vector<double> weights;

@@ -1,5 +1,5 @@
-// A module's weight is the one constant of two or more dimensions that its nodes read; where they read several (an
-// attention written as one module), none has the name. A norm has constants of one dimension only: the first is its
+// A module's weight is the one constant of two or more dimensions that its nodes read. If they read several (an
+// attention written as one module), none gets the name. A norm has constants of one dimension only: the first is its
 // weight. The next constant of one dimension is the bias.
 #include "frontend/module_paths.h"
 
@@ -12,7 +12,7 @@ namespace weftc {
 
 namespace {
 
-/// Reads a quoted string of Python, with the escapes of quotes and backslashes. False where there is none.
+/// Reads a quoted Python string, with escapes of quotes and backslashes. False if the text does not begin with one.
 bool read_quoted(std::string_view& text, std::string& to) {
   if (text.empty() || (text[0] != '\'' && text[0] != '"')) return false;
   const char quote = text[0];
@@ -33,7 +33,7 @@ bool is_real(int element_type) {
   return dtype && is_float(*dtype);
 }
 
-/// Collects what nodes say of their modules, subgraphs included.
+/// Collects the modules of nodes, subgraphs included.
 class AliasCollector {
  public:
   explicit AliasCollector(const OnnxModel& model) { take_names(model.graph); }

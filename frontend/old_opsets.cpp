@@ -1,9 +1,9 @@
-// What opsets 1 to 6 of ai.onnx say otherwise than opset 7: a table of operators, and a rule for each that changed.
+// Differences between opsets 1 to 6 of ai.onnx and opset 7: a table of operators, and a rule for each that changed.
 //
 //   opset 6: Add<axis = 1, broadcast = 1>(x, bias)
 //   opset 7: Add(x, weft.AlignedOperand<axis = 1, broadcast = 1>(x, bias))
 //
-// AlignedOperand (ir/ops/arrange.cpp) knows the shapes, which nobody knows here.
+// AlignedOperand (ir/ops/arrange.cpp) knows the shapes, which are not known here.
 #include "frontend/old_opsets.h"
 
 #include <cctype>
@@ -15,7 +15,7 @@ namespace weftc {
 
 namespace {
 
-/// One node on its way to opset 7. A rule returns false after reporting.
+/// One node that is being converted to opset 7. A rule returns false after reporting.
 class OldNode {
  public:
   OldNode(const OnnxModel& model, OnnxNode& node, int index, std::vector<OnnxNode>& before, Diags& diags)
@@ -24,7 +24,7 @@ class OldNode {
   OnnxNode& node() { return node_; }
   int opset() const { return node_.opset; }
   const OnnxAttr* find(const char* name) const { return node_.find(name); }
-  /// An integer attribute, or what stands for an absent one.
+  /// An integer attribute, or `otherwise` if it is absent.
   int64_t integer(const char* name, int64_t otherwise) const {
     const OnnxAttr* attr = find(name);
     return attr && attr->kind == OnnxAttr::Kind::Int ? attr->integer : otherwise;
@@ -39,7 +39,7 @@ class OldNode {
   void set(const char* name, int64_t value);
   void set(const char* name, double value);
   void set(const char* name, std::vector<double> values);
-  /// Operand 1 through an AlignedOperand, as the axis (none: the last dimensions) and the flag say.
+  /// Passes operand 1 through an AlignedOperand with this axis (none: the last dimensions) and flag.
   void align(std::optional<int64_t> axis, int64_t broadcast);
   bool fail(const std::string& id, const std::string& what) {
     diags_.error(id, model_.loc(node_, index_), "{} of opset {}: {}", node_.op_type, node_.opset, what);
@@ -106,13 +106,13 @@ bool prelu(OldNode& old) {
   return true;
 }
 
-/// C is broadcast if the flag says so, and else has the result's shape: opset 7 reads both alike.
+/// C is broadcast if the flag is set, else it has the result's shape: opset 7 reads both in the same way.
 bool gemm(OldNode& old) {
   old.remove("broadcast");
   return true;
 }
 
-/// Statistics are those of the operands with is_test, which inference has. A training has said so in the new form.
+/// With is_test, as in inference, statistics are the operands. A training has been converted to the new form before.
 bool batch_normalization(OldNode& old) {
   if (old.find("training_mode")) return true;
   const bool trains = old.find("is_test") ? !old.integer("is_test", 0) : old.node().outputs.size() > 1;
@@ -122,7 +122,7 @@ bool batch_normalization(OldNode& old) {
   return true;
 }
 
-/// Without is_test elements are dropped.
+/// Without is_test, elements are dropped.
 bool dropout(OldNode& old) {
   if (!old.integer("is_test", 0)) old.set("training_mode", int64_t{1});
   old.remove("is_test");
@@ -141,13 +141,13 @@ bool cast(OldNode& old) {
   return true;
 }
 
-/// Up to opset 3 the axis may be left out, and is 1.
+/// Up to opset 3 the axis may be omitted; it is 1 then.
 bool concat(OldNode& old) {
   if (!old.find("axis")) old.set("axis", int64_t{1});
   return true;
 }
 
-/// Of opset 1.
+/// Pad of opset 1.
 bool pad(OldNode& old) {
   old.rename("paddings", "pads");
   return true;
@@ -161,7 +161,7 @@ bool selu(OldNode& old) {
   return true;
 }
 
-/// Of opset 1: factors of height and width.
+/// Upsample of opset 1: factors of height and width.
 bool upsample(OldNode& old) {
   const OnnxAttr *height = old.find("height_scale"), *width = old.find("width_scale");
   if (!height || !width) return old.fail("attribute-missing", "height_scale and width_scale are needed");
@@ -172,12 +172,12 @@ bool upsample(OldNode& old) {
   return true;
 }
 
-/// An operator as opsets 1 to 6 have it: the first whose form the rule reads, and the rule.
+/// An operator in opsets 1 to 6: the first opset whose form the rule reads, and the rule.
 struct OldForm {
   int first = 1;
   Rule rule = same;
 };
-/// Operators of one form, their names with spaces between.
+/// Operators with the same form; their names are separated by spaces.
 struct OldForms {
   const char* names;
   OldForm form;
@@ -191,7 +191,8 @@ constexpr OldForms kOldForms[] = {
      "Softplus Softsign SpaceToDepth Sqrt Squeeze Sum Tanh Transpose Unsqueeze",
      {1, same}},
     {"Add And Div Equal Greater Less Mul Or Pow Sub Xor", {1, broadcasting}},
-    // Of these opset 1 says something else with the same attributes: floating exponents, parts and repeats as operands.
+    // In opset 1, these have another meaning with the same attributes: floating exponents, parts and repeats as
+    // operands.
     {"GlobalLpPool LpPool Split", {2, same}},
     {"Tile", {6, same}},
     {"BatchNormalization", {1, batch_normalization}},
@@ -226,7 +227,7 @@ bool modernise(const OnnxModel& model, std::vector<OnnxNode>& nodes, int& index,
       for (OnnxGraph& graph : attr.graphs) ok &= modernise(model, graph.nodes, index, diags);
     if (node.domain.empty() && node.opset < kOldestForm && node.opset >= first_old_form(node.op_type)) {
       OldNode old(model, node, at, result, diags);
-      if (node.opset < 6) old.remove("consumed_inputs");  // allowed to overwrite an operand: it says nothing of results
+      if (node.opset < 6) old.remove("consumed_inputs");  // lets an operand be overwritten; results are the same
       ok &= old_forms().at(node.op_type).rule(old);
       node.opset = kOldestForm;
     }

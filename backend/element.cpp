@@ -1,5 +1,5 @@
-// Elements of sources and pointwise ops, loads and stores, and what is shared by all: the search for elements
-// that are known already, rows whose values are kept, and indices that come from data.
+// Elements of sources and pointwise ops, loads and stores, and common code: the search for known elements, rows whose
+// values are kept, and indices that come from data.
 #include "backend/element.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace weftc {
 
-/// The Gelus of a body, which one function computes in less time than their ops do, and by tanh with less loss below 0.
-/// Those of 16-bit floats have constants that were rounded.
+/// The Gelus of a body. One function computes a Gelu faster than its ops do, and for tanh with less loss below 0. In
+/// 16-bit floats its constants were rounded.
 Elements::WholeGelus Elements::whole_gelus_of(const KernelContext& context) {
   WholeGelus found;
   const Graph& body = context.body;
@@ -35,9 +35,9 @@ Elements::Elements(KernelContext& context, Cuts& cuts)
 
 Statements build_nest(KernelContext& context, const std::function<void(Elements& elements, Cuts& cuts)>& build) {
   Cuts cuts;
-  // Which digits of an axis a nest asks for is known when its elements have been pulled through views, reductions and
-  // look-ups: to know it before, the same walk would have to be written again without its statements. Each turn adds a
-  // cut, of which an axis has as many as its extent has factors.
+  // Whether a nest needs the digits of an axis is known only after its elements have been pulled through views,
+  // reductions and look-ups. Knowing it before would need the same walk without its statements. Each iteration adds a
+  // cut; an axis has at most as many as its extent has factors.
   while (true) {
     Elements elements(context, cuts);
     build(elements, cuts);
@@ -53,7 +53,7 @@ Element Elements::fail(const char* id, const Op& op, const std::string& what) {
 
 static std::string key_of(ValueId value, const IndexList& index, const std::string& peer) {
   std::string key = std::to_string(value.index) + peer;
-  // A loop variable of the same name may run further in another loop.
+  // A loop variable of the same name may have a larger range in another loop.
   for (const IndexExpr& expr : index) key += ":" + expr.text() + "<" + std::to_string(expr.high());
   return key;
 }
@@ -107,7 +107,7 @@ Element Elements::compute(ValueId value, const IndexList& index, const std::stri
 
 Element Elements::named(ValueId value, Element element) {
   const std::string local = scopes.names.unique(last_component(body_.value(value).name));
-  // Quantized numbers stay as wide as those that they were made of, in vectors of as many elements.
+  // Quantized numbers stay as wide as their sources, in vectors with as many elements.
   const DType dtype = body_.type(value).dtype;
   const bool is_quantized =
       body_.producer_op(value).kind == OpKind::Saturate && dtype_bytes(dtype) <= 2 && !is_small_int(dtype);
@@ -120,8 +120,8 @@ Expr converted(const Expr& loaded, DType dtype) {
   return is_converted ? call(compute_type(dtype), {loaded}) : loaded;
 }
 
-// An element of an operand. It gets a name if its scope is further out than the current one, so that it is
-// loaded once, in front of the inner loops.
+// An element of an operand. It gets a name if its scope is further out than the current one, so that it is loaded once,
+// before the inner loops.
 Element Elements::load(ValueId value, const IndexList& index) {
   const size_t number = context_.input_parameter(value);
   const Parameter& parameter = context_.kernel.parameters[number];
@@ -138,21 +138,21 @@ Element Elements::load(ValueId value, const IndexList& index) {
   return result;
 }
 
-/// True if the offset moves by one element in each iteration of the open vector loop, and its first value is a
-/// multiple of the vector's width: then one access of the whole width is aligned.
+/// True if the offset moves by one element in each iteration of the open vector loop, and its first value is a multiple
+/// of the vector's width. One access of the whole width is aligned then.
 bool Elements::is_vector(const IndexExpr& offset) const {
   if (!scopes.vector.scope) return false;
   const Stride stride = stride_of(offset, scopes.vector.variable);
   if (!stride.affine || !(stride.coefficient == 1)) return false;
   const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
-  if (scopes.home({first})->depth >= scopes.vector.scope->depth) return false;  // loaded in front of the loop
+  if (scopes.home({first})->depth >= scopes.vector.scope->depth) return false;  // loaded before the loop
   return first.constant() % scopes.vector.width == 0 &&
          std::all_of(first.terms().begin(), first.terms().end(), [&](const IndexExpr::Term& t) {
            return t.scale.number * t.atom->step % scopes.vector.width == 0;
          });
 }
 
-// Loads the neighbours in front of the vector loop, once, and reads element i of them inside.
+// Loads the neighbours before the vector loop, once, and reads element i of them inside.
 Expr Elements::vector_load(const std::string& base, const IndexExpr& offset) {
   Scope& around = *scopes.vector.scope->parent;
   const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
@@ -165,7 +165,7 @@ Expr Elements::vector_load(const std::string& base, const IndexExpr& offset) {
   return weftc::element(vector.node().text, name(scopes.vector.variable));
 }
 
-/// The loop fills a vector, which is stored behind the loop.
+/// The loop fills a vector, which is stored after the loop.
 void Elements::vector_store(const std::string& base, DType dtype, const IndexExpr& offset, const Element& element) {
   const std::string width = std::to_string(scopes.vector.width), vector = scopes.names.unique(base + "_" + width);
   const std::string type = "weft::Vector<" + std::string(memory_type(dtype)) + ", " + width + ">";
@@ -182,7 +182,7 @@ void Elements::store(size_t number, const IndexList& index, const Element& eleme
   const IndexExpr offset = context_.offset(parameter, index);
   if (is_vector(offset)) return vector_store(base, parameter.type.dtype, offset, element);
   const Expr at = offset;
-  // A value that all lanes of a row have in common is stored by one of them.
+  // One lane stores a value that all lanes of a row share.
   const bool is_common = scopes.current->uniform && scopes.lanes != Lanes::Host;
   const auto put = [&](const std::string& to) {
     Store store{weftc::element(to, at), element.expr};
@@ -209,7 +209,7 @@ void Elements::store_there(size_t number, const IndexList& index, Scope::RowValu
   scopes.ends.at(value.array.number).statements->push_back(Store{value.place, value.value});
 }
 
-// A constant of one element stands in the text.
+// A constant of one element becomes a literal.
 static std::string constant_literal(const Tensor& tensor) {
   return tensor.is_real() ? real_literal(tensor.real[0], tensor.dtype) : int_literal(tensor.integers[0], tensor.dtype);
 }
@@ -225,8 +225,8 @@ static Expr iota(const Op& op, DType dtype, const Expr& index) {
   return call(type, {binary(number(start), "+", binary(number(step), "*", i))});
 }
 
-// Values without operands. Random numbers are counted by the global index of the element, so that they do not
-// depend on how the model is distributed (weft/random.h).
+// Values without operands. Random numbers are counted by the global index of the element, so that they do not depend on
+// the distribution of the model (weft/random.h).
 Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   const TensorType& type = body_.type(value);
   const auto global = [&](int d) {
@@ -261,7 +261,7 @@ Element Elements::source(ValueId value, const Op& op, const IndexList& index) {
   return named(value, {binary(number(low), "+", binary(number(width), "*", draw)), scopes.home({element})});
 }
 
-/// A number of the op as a literal: an attribute that its scalar expression names.
+/// A number of the op as a literal: an attribute in its scalar expression.
 static std::string attribute_literal(const Op& op, const std::string& word) {
   const AttrValue* value = op.find(word);
   if (const int64_t* integer = value ? std::get_if<int64_t>(value) : nullptr) return std::to_string(*integer);
@@ -303,9 +303,8 @@ static const Op* maximum_of_exponentials(const Graph& body, const Op& op) {
   return largest.kind == OpKind::ReduceMax && largest.inputs[0] == difference.inputs[0] ? &largest : nullptr;
 }
 
-/// True for the shares of a softmax, exp(x - max(x)) / sum(exp(x - max(x))). The sum is 1 at least or NaN, so that its
-/// reciprocal, which is computed once a row, is as good a number as it is: a product by it is off by less than 1.3e-7
-/// of itself, a quotient by 0.6e-7.
+/// True for the shares of a softmax, exp(x - max(x)) / sum(exp(x - max(x))). The sum is at least 1 or NaN. Its
+/// reciprocal is computed once a row. Multiplying by it has a relative error below 1.3e-7, a division 0.6e-7.
 static bool is_share_of_row(const Graph& body, const Op& op) {
   if (op.kind != OpKind::Div) return false;
   const Op* const largest = maximum_of_exponentials(body, body.producer_op(op.inputs[0]));
@@ -352,7 +351,7 @@ Element Elements::whole_gelu(ValueId value, const WholeGelu& gelu, const IndexLi
 }
 
 void Elements::offer(const std::string& key, const Element& element, DType dtype) {
-  if (dtype == DType::String) return;  // a row of them would fill the stack
+  if (dtype == DType::String) return;  // a row of strings would fill the stack
   Scope& scope = *element.scope;
   if (element.scope != scopes.current || !scope.keeping) return;
   const int64_t bytes = is_float(dtype) && dtype_bytes(dtype) < 4 ? 4 : dtype_bytes(dtype);  // as computed
@@ -363,11 +362,11 @@ void Elements::offer(const std::string& key, const Element& element, DType dtype
   scope.keeping->loop->computed[key] = value;
 }
 
-/// The lane that stores a value into the array is the one that reads it later, since both loops share the row
-/// among lanes alike: a lane of a warp keeps its values in registers, a block keeps them in shared memory.
+/// The lane that stores a value into the array is the one that reads it later, since both loops share the row among
+/// lanes in the same way. A lane of a warp keeps its values in registers, a block keeps them in shared memory.
 Expr Elements::kept(Scope::RowValue& value) {
   if (!value.place.empty() || !value.array.has_room) return value.place;
-  // Of the 48 KiB that a kernel has; in a loop over chunks it holds the tiles of products too (weft::step_room).
+  // A kernel has 48 KiB; in a loop over chunks they also hold the tiles of products (weft::step_room).
   const int64_t most_shared_bytes = (context_.is_in_chunks() ? 8 : 40) * int64_t{1024};
   const Scope::RowArray& array = value.array;
   const bool in_warp = scopes.lanes == Lanes::Warp, in_block = scopes.lanes == Lanes::Block;
@@ -408,7 +407,7 @@ IndexExpr Elements::clamped(const IndexExpr& index, const Scale& extent, std::ve
   context_.need_lengths(end);
   if (index.high() >= most || !extent.is_number()) inside.push_back(binary(at, "<", end));
   if (is_in_memory) return index;
-  // An element behind a run-time length is memory of the tensor all the same, which has room for the bound.
+  // An element after a run-time length is still in the tensor's memory, which has room for the bound.
   return data_index({call("std::clamp<int64_t>", {at, 0, most - 1}), scopes.home({index})}, "inner", most);
 }
 

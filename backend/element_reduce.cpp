@@ -31,7 +31,7 @@ static ReduceOp reduce_of(OpKind kind) {
   }
 }
 
-// The start of an accumulator: the value that leaves any other unchanged.
+// The initial value of an accumulator: the identity of the reduction.
 static Expr identity_of(ReduceOp reduce, DType dtype) {
   if (reduce == ReduceOp::Sum) return literal(std::string(compute_type(dtype)) + "(0)");
   if (reduce == ReduceOp::Prod) return literal(std::string(compute_type(dtype)) + "(1)");
@@ -40,9 +40,8 @@ static Expr identity_of(ReduceOp reduce, DType dtype) {
   return literal(limits + (reduce == ReduceOp::Max ? "lowest()" : "max()"));
 }
 
-/// Allows the compiler to take several iterations at once, with a partial result for each vector lane. Extremes
-/// of integers are left out, because the runtime declares OpenMP reductions for those of floats only
-/// (weft/kernel.h).
+/// Allows the compiler to compute several iterations at once, with a partial result for each vector lane. Extremes of
+/// integers are excluded: the runtime declares OpenMP reductions for extremes of floats only (weft/kernel.h).
 static For vector_reduction(ReduceOp reduce, const std::string& sum, DType dtype) {
   const bool is_extreme = reduce == ReduceOp::Max || reduce == ReduceOp::Min;
   if (is_extreme && !is_float(dtype)) return {};
@@ -87,8 +86,8 @@ std::string Elements::lanes_function(const std::string& reduction) const {
   return (scopes.lanes == Lanes::Warp ? "weft::warp_" : "weft::block_") + reduction;
 }
 
-// ArgMax and ArgMin have two accumulators, the best value and where it is. ONNX takes the first of equals
-// unless select_last_index is set.
+// ArgMax and ArgMin have two accumulators, the best value and its position. ONNX takes the first of equals unless
+// select_last_index is set.
 Element Elements::arg_reduction(ValueId value, const Op& op, const IndexList& index) {
   const ValueId from = op.inputs[0];
   const TensorType& type = body_.type(from);
@@ -125,8 +124,8 @@ static Expr without_zero(const Op& op, const Expr& element) {
 
 static bool is_convolution(const Op& op) { return op.kind == OpKind::Conv || op.kind == OpKind::ConvInteger; }
 
-// MatMul with broadcast leading dimensions, one sum at a time. Large products have better ways
-// (kernel_contraction.cpp); this one fits any index, inside any other op's kernel.
+// MatMul with broadcast leading dimensions, one sum at a time. kernel_contraction.cpp has faster ways for large
+// products; this one works for any index, inside any other op's kernel.
 Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
   const TensorType &a = body_.type(op.inputs[0]), &b = body_.type(op.inputs[1]);
   const Dims a_dims = context_.dims(op.inputs[0]), b_dims = context_.dims(op.inputs[1]);
@@ -152,7 +151,7 @@ Element Elements::product(ValueId value, const Op& op, const IndexList& index) {
   return {name(sum), home};
 }
 
-// The same with a weight of few bits in words, one number at a time.
+// The same for a weight of few bits in words, one number at a time.
 Element Elements::block_product(ValueId value, const Op& op, const IndexList& index) {
   const TensorType& a = body_.type(op.inputs[0]);
   const Dims a_dims = context_.dims(op.inputs[0]);
@@ -179,13 +178,13 @@ Element Elements::block_product(ValueId value, const Op& op, const IndexList& in
   return {name(sum), home};
 }
 
-// Convolution and pooling share their windows; a convolution has filters and channels besides.
+// Convolution and pooling share windows; a convolution also has filters and channels.
 namespace {
 /// The geometry of a window in the spatial dimensions.
 struct TapWindow {
   std::vector<int64_t> kernel, strides, dilations;
   IndexDims before;
-  std::vector<int64_t> behind;  // none: zeros
+  std::vector<int64_t> behind;  // empty: zeros
 };
 TapWindow window_of(const KernelContext& context, const Op& op, const Dims& kernel) {
   TapWindow w;
@@ -218,7 +217,7 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
     return window.loops.back().index;
   };
   if (conv) {
-    // Of no channels there is one group, whose sums are zero.
+    // Without channels there is one group, whose sums are zero.
     const int64_t groups = w_dims[1] ? x_dims[1] / w_dims[1] : 1, out = context_.dims(value)[1] / groups;
     window.w.push_back(loop(w_dims[1], run_bound(context_, body_.type(op.inputs[1]), 1)));
     window.x[1] = (groups == 1 ? IndexExpr(0) : quotient(index[1], out) * w_dims[1]) + window.w[1];
@@ -237,8 +236,8 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
   return window;
 }
 
-// AveragePool divides by the number of taps in the operand, or with count_include_pad by those in the padding
-// too (ONNX AveragePool-19).
+// AveragePool divides by the number of taps in the operand; with count_include_pad also by those in the padding (ONNX
+// AveragePool-19).
 Element Elements::window(ValueId value, const Op& op, const IndexList& index) {
   const bool conv = is_convolution(op), largest = op.kind == OpKind::MaxPool;
   if (!conv && !largest && op.kind != OpKind::AveragePool)
@@ -280,7 +279,7 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   const std::string sum = scopes.names.unique(std::string(last_component(body_.value(value).name)) + "_sum");
   const bool product = op.kind == OpKind::CumProd;
   home->put(Let{compute_type(type.dtype), sum, product ? 1 : 0, true});
-  // The elements before this one, or behind it.
+  // The number of elements up to this one, or from it to the end.
   Expr length = run_bound(context_, type, static_cast<size_t>(axis));
   if (length.empty()) length = extent;
   const Expr here = index[axis];
@@ -296,8 +295,8 @@ Element Elements::scan(ValueId value, const Op& op, const IndexList& index) {
   return {name(sum), home};
 }
 
-/// The reduction over the peers' parts. Every rank adds them in the order of their indices in the group, so
-/// that all have the same bits.
+/// The reduction over the peers' parts. Every rank adds them in the order of their indices in the group, so that all
+/// results have the same bits.
 Element Elements::from_peers(const Op& op, const IndexList& index) {
   context_.need({Argument::Kind::Peers});
   const ReduceOp reduce = parse_reduce(op.text("reduce")).value_or(ReduceOp::Sum);
@@ -318,8 +317,8 @@ Element Elements::from_peers(const Op& op, const IndexList& index) {
   return {result, scopes.current};
 }
 
-// Collectives inside a kernel: the rank reads its peers' windows itself. ReduceScatter and ShardSlice take this
-// rank's slice, so that the operand's index is that of the whole dimension.
+// Collectives inside a kernel: the rank reads its peers' windows itself. ReduceScatter and ShardSlice take this rank's
+// slice, so the operand's index covers the whole dimension.
 Element Elements::collective(ValueId value, const Op& op, const IndexList& index) {
   const TensorType& type = body_.type(value);
   const std::vector<int64_t>& axes = op.ints("axes");

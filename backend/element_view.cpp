@@ -19,7 +19,7 @@ Element Elements::view(ValueId value, const Op& op, const IndexList& index) {
   return fail("kernel-op-unsupported", op, std::string(op_def(op).name) + " has no lowering inside a kernel");
 }
 
-// The address of the operand that has the element stands in a table.
+// The address of the operand that has the element is read from a table.
 Element Elements::alike_operand(const Op& concat, const AlikeOperands& operands, const IndexList& index) {
   const size_t axis = static_cast<size_t>(concat.integer("axis"));
   const ValueId first = concat.inputs[operands.first];
@@ -40,7 +40,7 @@ Element Elements::alike_operand(const Op& concat, const AlikeOperands& operands,
   return {converted(loaded, parameter.type.dtype), scopes.home({number, offset})};
 }
 
-// The operands that the position may lie in, as a chain of conditions; bounds of the index rule operands out
+// The operands that may contain the position, as a chain of conditions; bounds of the index exclude operands
 // beforehand.
 Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
   const size_t axis = static_cast<size_t>(op.integer("axis"));
@@ -54,7 +54,7 @@ Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
     return element;
   }
   IndexExpr start;
-  std::vector<std::pair<Expr, Expr>> choices;  // below which position, and the element there
+  std::vector<std::pair<Expr, Expr>> choices;  // upper bound of the position, and the element below it
   Scope* scope = scopes.home({position});
   for (const ValueId& input : op.inputs) {
     const int64_t bound = context_.dims(input)[axis];
@@ -88,8 +88,8 @@ Element Elements::concat(ValueId value, const Op& op, const IndexList& index) {
 /// `a` modulo `b` for any `a`: not negative.
 static Expr modulo(const Expr& a, const Expr& b) { return binary(binary(binary(a, "%", b), "+", b), "%", b); }
 
-/// Where `i` of a dimension of `extent` elements is read from under a padding mode that repeats elements. A length that
-/// only a run knows may be 0 or 1, which leaves nothing to repeat.
+/// The source of index `i` of a dimension of `extent` elements, for a padding mode that repeats elements. A run-time
+/// length may be 0 or 1, which leaves nothing to repeat.
 static Expr repeated_index(const std::string& mode, const Expr& i, const IndexExpr& extent) {
   const auto period = [&](const IndexExpr& elements) {
     return elements.is_constant() ? Expr(elements) : call("std::max<int64_t>", {elements, 1});
@@ -137,8 +137,8 @@ Element Elements::pad(ValueId value, const Op& op, const IndexList& index) {
   return result;
 }
 
-/// An index from data as a position in [0, extent): negative ones count from the end. What lies behind a run-time
-/// extent may be another request's.
+/// An index from data as a position in [0, extent): negative ones count from the end. Memory after a run-time extent
+/// may belong to another request.
 static Expr wrapped(const Expr& index, const Expr& extent, const Extent& of) {
   const Expr position = call("int64_t", {index});
   const Expr last = of.is_run_time() ? call("std::max<int64_t>", {binary(extent, "-", 1), 0})
@@ -168,7 +168,7 @@ IndexExpr Elements::entry_index(const Op& op, const Element& entry, int dim, std
                     buffer_extent(bound, digits));
 }
 
-// A function of an element and of whole tables: constants, which lie in memory as they were given.
+// A function of an element and of whole tables: constants, which are in memory unpacked.
 Element Elements::look_up(ValueId value, const Op& op, const IndexList& index) {
   const Element from = at(op.inputs[0], index);
   std::vector<Expr> operands = {from.expr};
@@ -181,8 +181,8 @@ Element Elements::look_up(ValueId value, const Op& op, const IndexList& index) {
   return named(value, {pattern(text, operands, Binding::Choice), from.scope});
 }
 
-// Gather, GatherElements and GatherND: entries of the index tensor give `tuple` dimensions of the data from
-// `axis` on, the result's own indices give the others.
+// Gather, GatherElements and GatherND: entries of the index tensor give `tuple` dimensions of the data from `axis` on;
+// the result's own indices give the others.
 Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) {
   if (op_def(op).scalar) return look_up(value, op, index);
   const bool elements = op.kind == OpKind::GatherElements, nd = op.kind == OpKind::GatherND;
@@ -194,7 +194,7 @@ Element Elements::index_op(ValueId value, const Op& op, const IndexList& index) 
   const int batch = nd ? static_cast<int>(op.integer_or("batch_dims", 0)) : 0;
   const int tuple = nd ? static_cast<int>(context_.dims(indices).back()) : 1;
   const int axis = nd ? batch : static_cast<int>(op.integer("axis"));
-  // Where the entries of `indices` are, and the data's index around the dimensions looked up.
+  // Position of the entries in `indices`, and the data's index in the dimensions around the looked-up ones.
   IndexList where =
       elements ? index : IndexList(index.begin() + (nd ? 0 : axis), index.begin() + (nd ? count - 1 : axis + count));
   IndexList at(type.shape.size());

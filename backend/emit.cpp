@@ -1,6 +1,6 @@
-// Putting a program's files together: kernels are written first (kernel_text.h), because steps need to know
-// which arguments they turned out to take; then the steps (steps.h), which may write further kernels for loops
-// over chunks; then the declarations, and the templates of templates/ around all of it.
+// Assembles a program's files. Kernels are written first (kernel_text.h), because steps need to know their arguments.
+// Then come the steps (steps.h), which may write further kernels for loops over chunks, then the declarations, and the
+// templates of templates/ around them.
 #include "backend/emit.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace weftc {
 
 namespace {
 
-/// Kernels of one file are compiled together; more than this and they are cut into several files, for parallel builds.
+/// Kernels of one file are compiled together. Larger files are split, for parallel builds.
 constexpr size_t kFileBytes = 24000;
 
 std::vector<Params> line_items(const std::vector<std::string>& lines) {
@@ -33,7 +33,7 @@ std::string plain_title(const std::string& category) {
   return title;
 }
 
-/// A file of kernels. Headers that take long to compile are included only by who calls them.
+/// A file of kernels. Headers that take long to compile are included only if a kernel calls them.
 std::string kernels_text(const Plan& plan, const ProgramNames& names, const std::string& title,
                          const std::vector<std::string>& texts, const std::set<std::string>& headers) {
   Params params;
@@ -44,8 +44,7 @@ std::string kernels_text(const Plan& plan, const ProgramNames& names, const std:
   return render_file("kernels.cpp", params);
 }
 
-// One file for each category; kernels are sorted by name, so that a change of order in the Plan does not move
-// text.
+// One file for each category. Kernels are sorted by name, so that the Plan's order does not move text.
 std::vector<SourceFile> kernel_files(const Plan& plan, const ProgramNames& names,
                                      const std::vector<KernelText>& kernels) {
   std::map<std::string, std::vector<const KernelText*>> by_category;
@@ -82,7 +81,7 @@ std::string summary(const Plan& plan) {
   return comment_text(text + (axes.empty() ? "" : ": " + join(axes, ", ")) + ".");
 }
 
-/// A stream whose steps compute has a team of threads.
+/// A stream with computing steps has a team of threads.
 bool is_parallel(const Plan& plan, int stream) {
   bool computes = false;
   for (const Block& block : plan.blocks)
@@ -116,7 +115,7 @@ class Emitter {
   }
 
  private:
-  /// A port of an emitted program has room for so many dimensions (kMaxPortDims of weft/program.h).
+  /// A port of an emitted program has a limit on dimensions (kMaxPortDims of weft/program.h).
   void check_ports(const std::vector<Port>& ports) {
     constexpr int kMaxPortDims = 8;
     for (const Port& port : ports)
@@ -126,8 +125,8 @@ class Emitter {
                      port.type.ndim(), kMaxPortDims);
   }
 
-  // program.cpp. As a side effect it learns which kernels only loops over chunks call: on a device those have
-  // no text of their own, because the loop's file has them as functions.
+  // program.cpp. As a side effect it finds kernels that only loops over chunks call. On a device those have no text of
+  // their own, because the loop's file has them as functions.
   std::string program_text() {
     for (const Program& program : plan_.programs) layers_.push_back(find_layers(plan_, names_, program, kernels_));
     StepText steps(plan_, names_, kernels_, diags_);
@@ -159,7 +158,7 @@ class Emitter {
     params.lists["kernels"] = line_items(kernel_lines());
     params.lists["programs"] = std::move(programs);
     std::vector<std::string> states;
-    std::set<std::string> names;  // of states that are read in several places there are several
+    std::set<std::string> names;  // a state that is read in several places occurs several times
     for (const StateSlot& s : plan_.states)
       if (names.insert(s.input).second)
         states.push_back("{" + string_literal(s.input) + ", " + string_literal(s.output) + "}");
@@ -186,7 +185,7 @@ class Emitter {
     return lines;
   }
 
-  /// The loops over chunks that are one kernel, behind what they call.
+  /// The loops over chunks that are one kernel, after the functions that they call.
   std::string chunk_kernels_text() const {
     const std::vector<std::string> called(called_by_chunks_.begin(), called_by_chunks_.end());
     std::vector<std::string> texts = {join(called, "\n")};
@@ -196,7 +195,7 @@ class Emitter {
     return kernels_text(plan_, names_, "Chunk", texts, headers);
   }
 
-  /// Windows have one position in all programs: each from the first that has it.
+  /// Windows have one position in all programs; each is declared from the first program that has it.
   std::vector<std::string> windows() const {
     Program all;
     all.ranks = {0};
@@ -207,8 +206,8 @@ class Emitter {
     return Declarations(plan_, layers_.size() == 1 ? layers_[0].names : names_).buffers(all, true);
   }
 
-  // Ranks that run different steps have different programs, each in a namespace of its own; a single program
-  // has none.
+  // Ranks that run different steps have different programs, each in a namespace of its own; a single program has no
+  // namespace.
   std::string space(size_t program) const {
     return plan_.programs.size() > 1 ? "program_" + std::to_string(program) : "";
   }
@@ -268,10 +267,10 @@ class Emitter {
     return text;
   }
 
-  /// True where blocks run in the order of a table.
+  /// True if blocks run in the order of a table.
   bool has_order() const { return plan_.has_stages && (plan_.blocks.size() > 1 || plan_.micro_batches > 1); }
 
-  /// What traces say of the block's steps.
+  /// The description of the block's steps in traces.
   static std::string begin_of(const Block& block) {
     const char* pass = block.turn != Turn::MicroBatch  ? "Once"
                        : block.phase == Phase::Forward ? "Forward"
@@ -280,14 +279,14 @@ class Emitter {
     return "r.begin({" + string_literal(block.name) + ", weft::Pass::" + pass + ", mb});";
   }
 
-  /// Block, micro-batch, and of a training whether an evaluation has it too.
+  /// Block, micro-batch, and in a training whether an evaluation runs it too.
   std::string turn_row(const OrderedBlock& turn) const {
     const bool is_evaluated = plan_.blocks[static_cast<size_t>(turn.block)].phase == Phase::Forward;
     return "{" + block_name(turn.block) + ", " + std::to_string(turn.micro_batch) +
            (plan_.training && is_evaluated ? ", true" : "") + "},";
   }
 
-  /// Calls of the blocks of a training, of which an evaluation is the first.
+  /// Calls of the blocks of a training; the first part of them is an evaluation.
   std::string phases() const {
     std::vector<std::string> calls;
     for (const OrderedBlock& turn : plan_.order) calls.push_back(block_name(turn.block) + "(r);");
@@ -315,7 +314,7 @@ class Emitter {
     });
   }
 
-  // The rows of the table from which the runtime finds the program of a rank; empty fields are left out.
+  // The rows of the table in which the runtime finds the program of a rank; empty fields are left out.
   std::string program_rows() const {
     std::vector<std::string> rows;
     for (size_t p = 0; p < plan_.programs.size(); ++p) {
@@ -392,7 +391,7 @@ class Emitter {
     return rows;
   }
 
-  Plan plan_;  // a copy: the names that nodes have in loops over layers are added to it
+  Plan plan_;  // a copy: names of nodes in loops over layers are added to it
   Diags& diags_;
   const ProgramForm form_;
   const ProgramNames names_;
@@ -427,7 +426,7 @@ std::string json_list(const std::vector<std::string>& items, const std::string& 
 std::string loc_text(const Loc& loc) {
   return loc.file + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column);
 }
-/// Of which block of a pipeline a step is, and whether that runs for each micro-batch.
+/// Fields of a step in a pipeline: its block, and whether that runs for each micro-batch.
 std::string block_fields(const Plan& plan, const Block& block) {
   if (!plan.has_stages) return "";
   const char* turn = block.turn == Turn::MicroBatch ? ", \"turn\": \"micro_batch\"" : "";
@@ -452,7 +451,7 @@ void step_rows(const Plan& plan, const Block& block, std::vector<std::string>& r
   });
 }
 
-/// How a kernel is computed, where the schedule asked for that, and why no better way fits.
+/// How a kernel is computed, if the schedule pinned that, and why no better strategy fits.
 std::string strategy_fields(const Kernel& kernel) {
   std::string fields = "\"strategy\": " + json_string(strategy_text(kernel.strategy));
   if (kernel.one_thread) fields += ", \"threads\": 1";

@@ -1,5 +1,5 @@
-// Writing an epilogue: the sum is bound as the root's element, each view passes the element of its operand on
-// at its own index, and the outputs are then pulled as in any other kernel (element.h).
+// Writes an epilogue. The sum is bound as the root's element, and each view's element is bound to its operand's
+// element. The outputs are then pulled as in any other kernel (element.h).
 #include "backend/epilogue.h"
 
 #include <algorithm>

@@ -1,26 +1,25 @@
-// The epilogue of a contraction, convolution or running sum: the ops of the kernel's body that follow it. They
-// are computed where the runtime's routine hands over a finished sum, so that the sum never goes to memory by
-// itself:
+// The epilogue of a contraction, convolution or running sum: the ops of the kernel's body that follow it. They are
+// computed where the runtime's routine passes a finished sum, so that the sum itself is never stored:
 //
 //   body:      y = MatMul(x, w); z = y + bias; out = Relu(z)
 //   epilogue:  const float z = y_sum + bias[n];  out[m * 768 + n] = z < float(0) ? float(0) : z;
 //
-// Views are allowed if they only move elements: the element still goes to one place, which reach() finds.
+// Views are allowed if they only move elements: the element then has one destination, which reach() finds.
 #pragma once
 #include "backend/element.h"
 
 namespace weftc {
 
-/// The ops behind `root`, the contraction of the kernel's body.
+/// The ops after `root`, the contraction of the kernel's body.
 class Epilogue {
  public:
   Epilogue(KernelContext& context, ValueId root) : context_(context), body_(context.body), root_(root) {}
 
-  /// Finds the index of each later value at which element `index` of the root ends up. False if an output has
-  /// no such index; then the kernel cannot be computed in this way.
+  /// Finds for each later value the index of root's element `index`. False if an output has no such index; then the
+  /// kernel cannot be computed in this way.
   bool reach(const IndexList& index);
-  /// Puts statements into the current scope that compute the element of every output from the sum, which is a
-  /// local variable of that name, and store it. reach() must have succeeded before.
+  /// Puts statements into the current scope that compute the element of every output from the sum, a local variable of
+  /// that name, and store it. reach() must have succeeded before.
   void write(Elements& elements, const std::string& sum) const;
 
  private:

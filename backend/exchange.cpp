@@ -1,6 +1,6 @@
-// How a box is found: for each dimension, the index of an element in the operand and in the result is an
-// expression of digits (ir/kernel/digits.h). The running index is cut into several where such a digit divides
-// it, until both expressions are sums of variables times constants. Those constants are the strides.
+// Finds a box. For each dimension, the index of an element in the operand and in the result is an expression of digits
+// (ir/kernel/digits.h). The running index is cut into several if such a digit divides it, until both expressions are
+// sums of variables times constants. Those constants are the strides.
 #include "backend/exchange.h"
 
 #include <set>
@@ -12,8 +12,8 @@ namespace weftc {
 
 namespace {
 
-/// Added to the axis of a digit that belongs to the layout after an AllToAll: there the same axis stands for
-/// two coordinates, the peer's before and this rank's after.
+/// Added to the axis of a digit of the layout after an AllToAll. There the same axis has two coordinates, the peer's
+/// before and this rank's after.
 constexpr int kAfter = 1000;
 
 // The index of one element in the operand's dimension and in the result's.
@@ -48,18 +48,17 @@ class Geometry {
   }
 
  private:
-  // True if the peer's coordinate gives the digit: a gather takes each peer's slice.
+  // True if the peer's coordinate determines the digit: a gather takes each peer's slice.
   bool by_peer(const Digit& digit) const {
     return digit.axis < kAfter && gathers() && contains(step_.axes, digit.axis);
   }
-  // True if this rank's coordinate gives the digit: a scatter takes this rank's slice of each peer's operand.
+  // True if this rank's coordinate determines the digit: a scatter takes this rank's slice of each peer's operand.
   bool by_me(const Digit& digit) const {
     return digit.axis >= kAfter || (!gathers() && contains(step_.axes, digit.axis));
   }
   bool gathers() const { return step_.kind == OpKind::AllGather || step_.kind == OpKind::AllToAll; }
 
-  /// The digits that are constant for one pair of ranks; the rest of the index runs over what the pair
-  /// exchanges.
+  /// The digits that are constant for one pair of ranks; the rest of the index runs over the exchanged elements.
   std::vector<Digit> removed(int d) const {
     const bool after = step_.kind == OpKind::ReduceScatter || step_.kind == OpKind::ShardSlice;
     std::vector<Digit> digits = digits_of((after ? step_.to_type : step_.from_type).layout, d, step_.mesh);
@@ -72,8 +71,8 @@ class Geometry {
     std::stable_sort(digits.begin(), digits.end(), [](const Digit& x, const Digit& y) { return x.block > y.block; });
     return digits;
   }
-  // True if each digit's block is a multiple of all of the next digit: only then does taking digits out leave a
-  // range. Blocks of a dimension without elements are none.
+  // True if each digit's block is a multiple of the whole next digit: only then does removing digits leave a range.
+  // Blocks of a dimension without elements are 0.
   static bool nests(const std::vector<Digit>& digits) {
     for (size_t i = 1; i < digits.size(); ++i) {
       const int64_t next = digits[i].block * digits[i].size;
@@ -97,7 +96,7 @@ class Geometry {
     return extent;
   }
 
-  // The index with the digits put back that memory on each side holds.
+  // The index with the digits restored that memory on each side holds.
   Sides sides(const IndexExpr& index, const std::vector<Digit>& digits) const {
     const auto put_back = [&](bool source) {
       return with_digits(
@@ -113,7 +112,7 @@ class Geometry {
   }
   int size_of(int axis) const { return step_.mesh[axis % kAfter].size; }
 
-  // Block sizes at which a running index must be cut so that no digit divides it any more.
+  // Block sizes at which a running index must be cut so that no digit divides it.
   static void collect_cuts(const IndexExpr& expr, std::set<int64_t>& cuts) {
     for (const IndexExpr::Term& t : expr.terms()) {
       if (!t.atom->is_digit()) continue;
@@ -146,11 +145,11 @@ class Geometry {
       if (!s.affine || !t.affine) return false;
       box.dims.push_back({made[k].extent, s.coefficient.number * source_stride, t.coefficient.number * target_stride});
     }
-    // Ranks that meet over other axes than the ragged one hold equally much: they exchange whole blocks.
+    // Ranks that meet over other axes than the ragged one hold equally many elements: they exchange whole blocks.
     const Extent& whole = step_.from_type.shape[d];
     const bool clips = is_ragged(whole, digits) && contains(step_.axes, digits[0].axis % kAfter);
     if (clips) {
-      if (step_.axes.size() > 1) return false;  // clips go by the index in the group
+      if (step_.axes.size() > 1) return false;  // clips depend on the index in the group
       (by_peer(digits[0]) ? box.by_peer : box.by_me) = {static_cast<int>(box.dims.size()) - 1, whole.bound,
                                                         digits[0].block, whole.is_run_time() ? d : -1};
     } else if (whole.is_run_time() && made.size() == 1) {
@@ -162,7 +161,7 @@ class Geometry {
   }
   static std::string name(int d, size_t k) { return "i" + std::to_string(d) + "_" + std::to_string(k); }
 
-  // Reads from both offsets by how much coordinates of peer and rank, and the chunk, move the first element.
+  // Reads from both offsets how far coordinates of peer and rank, and the chunk, move the first element.
   void read_coordinates(const IndexExpr& source, const IndexExpr& target, ExchangeBox& box) const {
     for (int axis : step_.axes) {
       const std::string me = "axis" + std::to_string(axis + (step_.kind == OpKind::AllToAll ? kAfter : 0));
@@ -179,8 +178,8 @@ class Geometry {
     }
   }
 
-  /// Whether the inner of two dimensions that follow each other without a gap has gaps in a shorter request. Where a
-  /// plain count is passed, they are passed with it.
+  /// Whether the inner of two contiguous dimensions has gaps in a shorter request. A step with a plain count
+  /// exchanges the gaps too.
   bool leaves_gaps(const ExchangeBox::Dim& inner, size_t dims) const {
     const bool counts = step_.kind == OpKind::AllReduce || has_root(step_.kind);
     return by_bounds_ && !inner.lengths.empty() && !counts && dims <= ExchangeBox::kMostDims;
@@ -190,7 +189,7 @@ class Geometry {
     if (!by_bounds_) outer.lengths.insert(outer.lengths.end(), inner.lengths.begin(), inner.lengths.end());
   }
 
-  /// Dimensions that follow each other without a gap on both sides become one, because longer runs copy faster.
+  /// Merges dimensions that are contiguous on both sides, because longer runs copy faster.
   void join_dims(ExchangeBox& box) const {
     std::vector<ExchangeBox::Dim> joined;
     std::vector<bool> clipped;
@@ -206,7 +205,7 @@ class Geometry {
         join(joined.back(), dim);
       else
         joined.push_back(dim), clipped.push_back(clip);
-      // Negative until all are done: the numbers of later dims cannot meet it.
+      // Negative until all are done, so that numbers of later dims do not match it.
       for (ExchangeBox::Clip* c : clips)
         if (c->dim == static_cast<int>(d)) c->dim = -2 - static_cast<int>(joined.size() - 1);
     }

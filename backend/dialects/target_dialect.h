@@ -1,6 +1,6 @@
-// What differs between targets in emitted files and in how they are built: one record a target, in a file of its own
-// (host.cpp, cuda.cpp). Nothing else in the backend asks which target it is. What depends on what a target can do asks
-// its capabilities (ir/target.h), which passes read too.
+// Differences between targets in emitted files and in their compilation: one record a target, in a file of its own
+// (host.cpp, cuda.cpp). The rest of the backend never asks which target it is. It asks for the target's capabilities
+// (ir/target.h), which passes read too.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,61 +19,62 @@ struct KernelLaunch {
   std::vector<std::string> arguments;
 };
 
-/// What compiles a program: the host's compiler, and the folder of the target's toolkit where it has one.
+/// Compilers of a program: the host's compiler, and the folder of the target's toolkit if it has one.
 struct Compilers {
   std::string host, toolkit;
-  bool quick = false;  // less optimisation: for programs that run once
+  bool quick = false;  // less optimisation, for programs that run once
 };
 using Command = std::vector<std::string>;
 
-/// An installation that compiles kernels: how people call it, and where it is looked for.
+/// An installation that compiles kernels: its names, and where it is searched.
 struct Toolkit {
   const char* title;
-  const char* compiler;     // in the folder bin of it
-  const char* version;      // what begins the version in what the compiler says of itself
-  const char* variable;     // of the environment: its folder
-  const char* folder;       // its usual one
-  const char* device_file;  // exists where a device is
+  const char* compiler;     // in its folder bin
+  const char* version;      // text before the version in the compiler's --version output
+  const char* variable;     // of the environment, with its folder
+  const char* folder;       // the usual folder
+  const char* device_file;  // exists if the machine has a device
 };
 
-/// Facts about the kernels of a target that decide what is written in them.
+/// Properties of a target's kernels that determine their text.
 struct KernelFacts {
-  /// Steps launch kernels on a grid of threads, which share their loops, and kernels call functions made for them. Else
-  /// a kernel is a function that steps and other kernels call.
+  /// Steps launch kernels on a grid of threads, which share their loops, and kernels call functions made for them.
+  /// Otherwise a kernel is a function that steps and other kernels call.
   bool has_grid;
-  /// Steps read the memory of kernels, and pass lengths and the number of the invocation as values. Else kernels read
-  /// them where they lie.
+  /// Steps read the memory of kernels, and pass lengths and the number of the invocation as values. Otherwise kernels
+  /// read them from memory.
   bool passes_values;
-  /// A wait in a kernel gives false where the kernel must leave; the host then reports the step. Else it never returns.
+  /// A wait in a kernel returns false if the kernel must leave; the host then reports the step. Otherwise it never
+  /// returns in that case.
   bool waits_may_fail;
-  /// Addresses of peers are arrays, which registers hold. Else each is a variable of its own: a host compiler
-  /// vectorises over pointers, not over what it must load from an array each time.
+  /// Addresses of peers are arrays in registers. Otherwise each is a variable of its own: a host compiler vectorises
+  /// over pointers, not over addresses that it loads from an array each time.
   bool has_peer_arrays;
-  /// A kernel tells what comes from peers, so that a --link of the program takes its time.
+  /// A kernel reports the bytes that it receives from peers, so that --link of the program can model their time.
   bool counts_received;
-  /// A peer table reaches the flags of its own group only, and libraries must be ready for the collectives beside a
-  /// kernel that waits for them.
+  /// A peer table has the flags of its own group only, and libraries must be ready for collectives beside a kernel that
+  /// waits for them.
   bool has_group_tables;
-  /// A signal between streams of one rank is an event, or a flag where a kernel signals or awaits it. Else always a
-  /// flag.
+  /// A signal between streams of one rank is an event, or a flag if a kernel raises or awaits it. Otherwise it is
+  /// always a flag.
   bool has_stream_events;
 };
 
-/// Words of kernels.
+/// Keywords and types in the text of kernels.
 struct KernelWords {
-  const char* kernel;              // in front of a kernel's name
-  const char* function;            // in front of the type of a function that only kernels call
+  const char* kernel;              // before a kernel's name
+  const char* function;            // before the type of a function that only kernels call
   const char* table;               // the type of a peer table as a kernel's parameter
   const char* function_table;      // the same as a function's parameter
-  const char* one_block;           // what one block does for all: in front of a statement
+  const char* one_block;           // before a statement that one block executes for all
   const char* invocation;          // the type of the parameter that is or holds the number of the invocation
   const char* invocation_name;     // its name
-  const char* invocation_of_rank;  // what a step passes for it
-  LoopKind shared_loop;            // a loop whose iterations all threads of a kernel take in turn
+  const char* invocation_of_rank;  // the expression that a step passes for it
+  LoopKind shared_loop;            // a loop whose iterations are shared by all threads of a kernel
 };
 
 struct TargetDialect {
-  const char* name;  // as the command line, the manifest and the emitted CMakeLists.txt have it
+  const char* name;  // in the command line, the manifest and the emitted CMakeLists.txt
 
   // Emitted files.
   const char* program_header;  // of the runtime, which program.cpp includes
@@ -95,12 +96,12 @@ struct TargetDialect {
   // Building: commands without files and folders.
   Command (*program_compiler)(const Target&, const Compilers&);
   Command (*kernel_compiler)(const Target&, const Compilers&);
-  const char* host_flag;                 // in front of a flag that the host's compiler shall get from the kernels'
-  std::vector<const char*> precompiled;  // headers that are worth it
+  const char* host_flag;                 // before a flag that the kernels' compiler passes to the host's
+  std::vector<const char*> precompiled;  // headers worth precompiling
   std::vector<const char*> libraries;    // that executables link, found in the toolkit
   const char* runtime_library;
   const char* runtime_folder;  // of the runtime, for its programs only
-  const Toolkit* toolkit;      // null: the host's compiler does all
+  const Toolkit* toolkit;      // null: the host's compiler compiles everything
 };
 
 const TargetDialect& host_dialect();
@@ -117,7 +118,7 @@ inline const TargetDialect& dialect_of(Target::Kind target) {
 }
 inline const TargetDialect& dialect_of(const Target& target) { return dialect_of(target.kind); }
 
-/// What compiles the host's side of a program, whatever the target: `optimisation` is "-O3" or "-O1".
+/// The command that compiles the host's side of a program, for any target: `optimisation` is "-O3" or "-O1".
 Command host_command(const std::string& compiler, const char* optimisation, const std::string& arch);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// A loop nest for each op whose indices may lie outside, with the strategies' own means: elements, and the outer loops
-// that a team or a grid takes.
+// A loop nest for each op whose indices may be outside. It uses the same means as strategies: elements, and the outer
+// loops shared by a team or a grid.
 #include "backend/index_checks.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Expr whole_extent(KernelContext& context, const TensorType& type, int dim) {
 
 namespace {
 
-/// The value whose elements, and no others, a value has.
+/// The value that has exactly the elements of a given value.
 ValueId origin_of(const Graph& body, ValueId value) {
   while (true) {
     const Op& op = body.producer_op(value);
@@ -37,13 +37,13 @@ bool has_constant_indices(const KernelContext& context, const Op& op) {
          (maker == OpKind::Input && context.kernel.parameters[context.input_parameter(origin)].weight);
 }
 
-/// Whether an op's indices are known to lie inside: those that the compiler has made itself, and constants, which it
-/// has compared with their dimensions.
+/// Whether an op's indices are known to be inside: indices that the compiler made, and constants, which it has compared
+/// with their dimensions.
 bool lie_inside(const KernelContext& context, const Op& op) {
   return op.integer_or("inside", 0) || has_constant_indices(context, op);
 }
 
-/// Indices that have been compared with the length of a dimension, by number where an entry has several.
+/// Indices that have been compared with the length of a dimension; by number if an entry has several.
 struct ComparedIndices {
   ValueId indices;
   int number;
@@ -56,7 +56,7 @@ struct ComparedIndices {
   }
 };
 
-/// Writes the loops over the indices of one op, one nest for each dimension that they are for.
+/// Writes the loops over the indices of one op, one nest for each dimension that they address.
 class CheckWriter {
  public:
   CheckWriter(KernelContext& context, OpId id, const LookedUpDims& dims)
@@ -67,7 +67,7 @@ class CheckWriter {
         indices_(context.body.type(op_.inputs[1])),
         check_{Argument::Kind::Indices, static_cast<int>(id.index)} {}
 
-  /// `known`: what has been compared in front of this op.
+  /// `known`: comparisons made before this op.
   Statements run(std::vector<ComparedIndices>& known) {
     const ValueId indices = dims_.has_tuples ? op_.inputs[1] : origin_of(context_.body, op_.inputs[1]);
     std::vector<int> numbers;
@@ -84,7 +84,7 @@ class CheckWriter {
   }
 
  private:
-  /// The nest over the indices, of which the ones with these numbers are compared.
+  /// The nest over the indices that compares those with these numbers.
   void check(Elements& elements, Cuts& cuts, const std::vector<int>& numbers) {
     LoopScopes& scopes = elements.scopes;
     if (context_.facts().has_grid) scopes.lanes = Lanes::Thread;
@@ -93,7 +93,7 @@ class CheckWriter {
     for (const int i : numbers) {
       const std::string range =
           scopes.names.unique(std::string(last_component(context_.body.value(op_.inputs[1]).name)) + "_range");
-      // Each thread of a team has a range of its own, inside of the lambda.
+      // Each thread of a team has a range of its own, inside the lambda.
       scopes.floor->put(Let{"weft::IndexRange", range, {}, true});
       const Element index = elements.at(op_.inputs[1], index_of(open, i));
       scopes.current->put(Call{call(range + ".add", {index.expr})});
@@ -107,9 +107,9 @@ class CheckWriter {
 
   bool is_from_front() const { return op_.integer_or("from_front", 0) != 0; }
 
-  /// Dimensions of the loops: all, or without that of the tuples.
+  /// Dimensions of the loops: all, except the dimension of the tuples.
   size_t loop_dims() const { return indices_.shape.size() - (dims_.has_tuples ? 1 : 0); }
-  /// Extents that a request does not change, and that are the same on all ranks, are one loop.
+  /// Dimensions with static extents that are equal on all ranks become one loop.
   bool has_one_loop() const {
     for (size_t d = 0; d < loop_dims(); ++d)
       if (context_.run_extent_of(indices_, static_cast<int>(d))) return false;
@@ -138,7 +138,7 @@ class CheckWriter {
     return outer;
   }
 
-  /// Where the index of that number in an entry stands.
+  /// The position of the index with that number in an entry.
   IndexList index_of(const OpenOuter& open, int number) const {
     IndexList index = has_one_loop() ? unravel(open.index[0], loop_extents()) : open.index;
     if (dims_.has_tuples) index.push_back(number);

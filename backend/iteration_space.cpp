@@ -3,7 +3,7 @@
 //
 //   s = ReduceSum(x, axes = [1]);  y = Div(x, s)      space [4, 8], reduced {1}: row output s, output y
 //
-// Outputs of other shapes get spaces of their own, in nests behind it.
+// Outputs of other shapes get spaces of their own, in later nests.
 #include "backend/iteration_space.h"
 
 #include "ir/op_def.h"
@@ -82,7 +82,7 @@ std::vector<IterationSpace> spaces_of(const KernelContext& context) {
   return spaces;
 }
 
-/// Whether an element of one parameter lies where that of the other does.
+/// Whether elements of two parameters have the same position in memory.
 static bool are_alike(const KernelContext& context, ValueId a, ValueId b) {
   if (context.body.producer_op(a).kind != OpKind::Input || context.body.producer_op(b).kind != OpKind::Input)
     return false;
@@ -110,7 +110,7 @@ std::vector<AlikeOperands> alike_operands(const KernelContext& context, const Op
   return all;
 }
 
-/// Where a Concat or Pad with the shape of the space changes from one operand to the next, in dimension d.
+/// Positions in dimension d at which a Concat or Pad with the shape of the space changes operand.
 static std::vector<int64_t> borders(KernelContext& context, const IterationSpace& space, size_t d) {
   std::vector<int64_t> found = {0, space.dims[d]};
   for (OpId id : context.body.order()) {

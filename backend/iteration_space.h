@@ -1,5 +1,5 @@
-// Which indices the nests of a kernel run over: spaces of rows that reductions of the body share, and spaces of the
-// outputs that no such row reaches, cut where a Concat or Pad changes operand.
+// The iteration spaces of a kernel's nests: rows that reductions of the body share, and outputs that no such row
+// reaches. Spaces are cut where a Concat or Pad changes operand.
 #pragma once
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// The dims of a value, those that reductions of the body run over, and the outputs stored in it.
+/// The dims of a value, the dims that reductions of the body run over, and the outputs stored in it.
 struct IterationSpace {
   TensorType type;
   Dims dims;
@@ -25,24 +25,24 @@ struct IterationSpace {
   }
 };
 
-/// Spaces that reach every output of the kernel once.
+/// Spaces that cover every output of the kernel once.
 std::vector<IterationSpace> spaces_of(const KernelContext& context);
 
-/// Operands of a Concat, one behind the other, which are read alike: parameters of one type and storage. A loop over
-/// them takes their addresses from a table.
+/// Consecutive operands of a Concat that are read in the same way: parameters of one type and storage. A loop over them
+/// takes their addresses from a table.
 struct AlikeOperands {
   size_t first = 0, count = 1;
-  int64_t start = 0, width = 0;  // positions along the axis of the Concat: of the first, and how many each has
+  int64_t start = 0, width = 0;  // positions along the axis of the Concat: start of the first, and width of each
 };
-/// All operands of a Concat in their order; few that are alike are not taken together.
+/// All operands of a Concat in their order; small groups of alike operands are not joined.
 std::vector<AlikeOperands> alike_operands(const KernelContext& context, const Op& concat);
 
-/// The space in parts in which every Concat and Pad of its shape reads one operand only, or alike ones: no conditions
-/// in inner loops.
+/// Splits the space into parts in which every Concat and Pad of its shape reads one operand, or alike ones. Inner loops
+/// then need no conditions.
 std::vector<IterationSpace> segments(KernelContext& context, const IterationSpace& space);
 
-/// Where element `index` of a tensor of local extents `space` is in `output`, which views and pointwise ops make from
-/// one of those extents. Nothing if it is not such.
+/// The index in `output` of element `index` of a tensor of local extents `space`. Views and pointwise ops compute
+/// `output` from it; nothing otherwise.
 std::optional<IndexList> place_in(const KernelContext& context, ValueId output, const IndexDims& space,
                                   const IndexList& index);
 

@@ -1,4 +1,4 @@
-// A state that grows: only the rows behind what lies there already are written.
+// A state that grows: only the new rows are written.
 //
 //   present = Concat(past, k), past and present one memory:
 //
@@ -12,11 +12,11 @@ namespace weftc {
 
 namespace {
 
-/// The dimensions in front of the one that grows, that one, and those behind it: three axes of the loop nest.
+/// The dimensions before the growing one, that one, and those after it: three axes of the loop nest.
 struct GrowingShape {
   Dims before, behind;
-  int64_t rows;   // most that can be new
-  Expr new_rows;  // as many are
+  int64_t rows;   // maximum number of new rows
+  Expr new_rows;  // their actual number
   IndexExpr old_rows;
 };
 

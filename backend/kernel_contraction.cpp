@@ -1,6 +1,6 @@
-// Dense contractions through weft/contract.h. The operands' strides are read off their index expressions; an operand
-// that has none (a prologue, a 16-bit type, a view that is not affine) is computed into an array first. What follows
-// the product is computed where its sums are put: pointwise ops, and views that only move elements.
+// Dense contractions through weft/contract.h. The operands' strides are taken from their index expressions. An operand
+// without strides (a prologue, a 16-bit type, a view that is not affine) is computed into an array first. The epilogue
+// is computed where sums are stored: pointwise ops, and views that only move elements.
 #include <algorithm>
 #include <set>
 
@@ -26,7 +26,7 @@ std::optional<Site> ContractionWriter::site(ValueId value, const IndexList& inde
   return Site{context_.parameter_name(load->parameter), load->offset, &parameter};
 }
 
-/// The one number that every element of an operand is, if it is so.
+/// The single number that all elements of an operand have, if they are equal.
 std::optional<std::string> ContractionWriter::splat(ValueId value) const {
   while (body_.producer_op(value).kind == OpKind::Expand || body_.producer_op(value).kind == OpKind::Reshape ||
          body_.producer_op(value).kind == OpKind::Transpose)
@@ -43,7 +43,7 @@ Site ContractionWriter::contiguous_array(ValueId value, const IndexList& index, 
   return {array, linear_index(index, context_.dims(value)), nullptr};
 }
 
-/// The same, or one element where all are equal.
+/// The same, or one element if all are equal.
 Site ContractionWriter::array_site(ValueId value, const IndexList& index, const char* role) {
   const std::optional<std::string> number = splat(value);
   if (!number) return contiguous_array(value, index, role);
@@ -52,7 +52,7 @@ Site ContractionWriter::array_site(ValueId value, const IndexList& index, const 
   return {array, 0, nullptr};
 }
 
-/// A number of elements as text; the kernel takes the lengths in it as arguments.
+/// A number of elements as text; the kernel takes its lengths as arguments.
 std::string ContractionWriter::text(const Scale& count) const {
   context_.need_lengths(IndexExpr::of(count));
   return count.text();
@@ -74,7 +74,7 @@ std::string ContractionWriter::contraction_text(const Shape& shape, int64_t pack
          ", .k = " + shape.k_text + (shorter ? ", .packed_k = " + std::to_string(packed_k) : "") + "};";
 }
 
-/// The names of the statements that stand in front of a loop.
+/// The names declared by the statements before a loop.
 static std::set<std::string> declared_in(const Statements& statements) {
   std::set<std::string> declared;
   for (const Statement& statement : statements)
@@ -82,8 +82,8 @@ static std::set<std::string> declared_in(const Statements& statements) {
   return declared;
 }
 
-/// Where the elements of the next panels lie that the loop over a row of sums reads and writes: they are asked for one
-/// panel ahead. A panel's lines of memory lie a row apart, and hardware foresees no such order.
+/// Prefetches the elements of the next panels that the loop over a row of sums reads and writes, one panel ahead. A
+/// panel's lines are one row apart in memory, and hardware prefetchers do not foresee that order.
 Statements ContractionWriter::fetches(const Statements& row, const Statements& loop) const {
   std::set<std::string> known = declared_in(row), written;
   known.insert({names_.m, names_.n0, names_.batch});
@@ -109,9 +109,9 @@ Statements ContractionWriter::fetches(const Statements& row, const Statements& l
   return fetches;
 }
 
-/// Takes the stores of bytes out of the loop over a row of sums: it leaves 32-bit numbers in an array, of which another
-/// loop makes bytes. All vectors of a loop have the same size for g++ 12: beside 16 bytes it computes 4 floats at a
-/// time.
+/// Moves the stores of bytes out of the loop over a row of sums. That loop leaves 32-bit numbers in an array, which
+/// another loop converts to bytes. In g++ 12, all vectors of a loop have the same size. With 16 bytes in a vector, it
+/// would compute only 4 floats at a time.
 Statements ContractionWriter::byte_stores(Scope& row, Scope& loop) {
   const auto is_byte = [&](const Expr& place, size_t output) {
     const size_t number = context_.output_parameter(output);
@@ -134,7 +134,7 @@ Statements ContractionWriter::byte_stores(Scope& row, Scope& loop) {
   return stores;
 }
 
-/// The lambda that takes one row of up to 16 sums, or those of a row of a plane.
+/// The lambda that takes one row of up to 16 sums, or the sums of a row of a plane.
 Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   Cuts cuts;
   Elements elements(context_, cuts);
@@ -164,7 +164,7 @@ Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   return scopes.root.take_body();
 }
 
-/// "int64_t m, int64_t n0, auto width, const float* sums": up to 16 sums of a row, from a column on.
+/// "int64_t m, int64_t n0, auto width, const float* sums": up to 16 sums of a row, starting at a column.
 std::string ContractionWriter::sums_parameters(const std::string& column) const {
   return "int64_t " + names_.m + ", int64_t " + column + ", auto " + names_.width + ", const " + type() + "* " +
          names_.sums;
@@ -223,7 +223,7 @@ ContractionWriter::Shape ContractionWriter::extents() {
   return s;
 }
 
-/// Where the rows of the first operand lie; an array of them where a row's elements have no constant stride.
+/// Location of the rows of the first operand; an array of them if a row's elements have no constant stride.
 Site ContractionWriter::rows_site(const IndexList& index, int64_t k) {
   const std::optional<Site> a = site(op_.inputs[0], index);
   if (a) {
@@ -233,7 +233,7 @@ Site ContractionWriter::rows_site(const IndexList& index, int64_t k) {
   return array_site(op_.inputs[0], index, "a_rows");
 }
 
-/// The rows of the first operand, of all of the batch.
+/// Declares the rows of the first operand, for the whole batch.
 void ContractionWriter::declare_rows(const Site& a) {
   if (stride_of(a.offset, names_.m).affine)
     lines_.push_back(Let{"auto", names_.rows, name(first_operand(a))});
@@ -242,7 +242,7 @@ void ContractionWriter::declare_rows(const Site& a) {
                      "; };");
 }
 
-/// The second operand is a packed weight, the same for all of the batch: batch and rows are one.
+/// The second operand is a packed weight, the same for the whole batch: batch and rows become one dimension.
 Statements ContractionWriter::shared_panels() {
   Shape s = extents();
   const std::string panels = address(panels_site(IndexList(s.batch.size())), {});
@@ -265,7 +265,7 @@ Statements ContractionWriter::shared_panels() {
   context_.need({Argument::Kind::Team});
   lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
   declare_rows(a);
-  // The tiles of few rows take as long to compile as the others.
+  // Tiles of few rows take as long to compile as the others, so they are instantiated only if needed.
   const bool is_few = !rows.count().is_number() || rows.count().number <= 3;
   const std::string function = std::string(is_few ? "weft::contract_few<" : "weft::contract<") + type();
   Statements epilogue = put(s, function + ">(team, " + names_.extents + ", " + names_.rows + ", " + panels + ", [=](" +
@@ -274,7 +274,7 @@ Statements ContractionWriter::shared_panels() {
   return lines_;
 }
 
-/// The weight has few bits: its words and terms lie in panels, and k is blocks of some size.
+/// The weight has few bits: its words and terms are in panels, and k is divided into blocks.
 Statements ContractionWriter::block_product(const BlockProduct& strategy) {
   const TensorType &type = body_.type(root_), &a_type = body_.type(op_.inputs[0]);
   const Dims a_dims = context_.dims(op_.inputs[0]);
@@ -306,7 +306,7 @@ Statements ContractionWriter::block_product(const BlockProduct& strategy) {
   return lines_;
 }
 
-/// The index of an operand's element, whose leading dimensions may be fewer than the product's, or of extent 1.
+/// The index of an operand's element. Its leading dimensions may be fewer than the product's, or of extent 1.
 IndexList ContractionWriter::operand_index(ValueId value, const IndexList& lead, const IndexExpr& row,
                                            const IndexExpr& column) const {
   const Dims dims = context_.dims(value);
@@ -317,7 +317,7 @@ IndexList ContractionWriter::operand_index(ValueId value, const IndexList& lead,
   return index;
 }
 
-/// The leading index of a result, as the runtime numbers the matrices; places what is behind the product.
+/// The leading index of a result, in the runtime's numbering of matrices. Also finds the places of the epilogue.
 IndexList ContractionWriter::start_batch(const Shape& s) {
   const IndexList lead = unravel(index_variable(names_.batch, s.batch.count()), s.batch);
   IndexList result = lead;
@@ -326,7 +326,7 @@ IndexList ContractionWriter::start_batch(const Shape& s) {
   return lead;
 }
 
-/// The lambda that gives the first operand of a matrix of the batch.
+/// The lambda that returns the first operand of a matrix of the batch.
 void ContractionWriter::rows_of_batch(const Shape& s, const IndexList& lead) {
   const IndexExpr k = index_variable("k", context_.extents(op_.inputs[0]).back());
   const IndexList index = operand_index(op_.inputs[0], lead, row(s), k);
@@ -336,12 +336,13 @@ void ContractionWriter::rows_of_batch(const Shape& s, const IndexList& lead) {
   lines_.push_back("const auto " + names_.rows + " = [&](" + any_batch() + ") { return " + first_operand(*a) + "; };");
 }
 
-/// The call of one of the runtime's products of a batch; `second` names the lambda that gives the second operand.
+/// The call of one of the runtime's products of a batch; `second` names the lambda that returns the second operand.
 Statements ContractionWriter::batch_call(const Shape& s, const std::string& function, const std::string& second) {
   return batch_call_of(s, function + "<" + type() + ">", second);
 }
 
-/// The same of few terms, whose tiles put their sums themselves: in their order a panel ahead is not what comes next.
+/// The same for few terms, whose tiles store their sums themselves. In their order, a panel ahead is not the next one,
+/// so there is no prefetch.
 Statements ContractionWriter::short_batch_call(const Shape& s, const std::string& second) {
   context_.need_header("short_product.h");
   fetches_ahead_ = false;
@@ -356,13 +357,13 @@ Statements ContractionWriter::batch_call_of(const Shape& s, const std::string& f
   return lines_;
 }
 
-/// Where the panels of a matrix of the packed weight begin. They may be stored in 16 bits: a tile makes them numbers.
+/// Start of the panels of a matrix of the packed weight. They may be stored in 16 bits; a tile converts them.
 Site ContractionWriter::panels_site(const IndexList& lead) {
   const Load load = *context_.load_of(op_.inputs[1], operand_index(op_.inputs[1], lead, 0, 0));
   return {context_.parameter_name(load.parameter), load.offset, &context_.kernel.parameters[load.parameter]};
 }
 
-/// The second operand is a packed weight that has panels for each matrix of the batch.
+/// The second operand is a packed weight with panels for each matrix of the batch.
 Statements ContractionWriter::panels_of_batch() {
   const Shape s = extents();
   const IndexList lead = start_batch(s);
@@ -407,7 +408,8 @@ Statements ContractionWriter::strided(const StridedProduct& strategy) {
   return strategy.is_short ? short_batch_call(s, names_.panels) : batch_call(s, "contract_packed_batch", names_.panels);
 }
 
-/// The rows of the first operand with `together` elements of k side by side: where it lies so, else an array.
+/// The rows of the first operand with `together` adjacent elements of k: the operand itself if it is stored so, else an
+/// array.
 std::string ContractionWriter::rows_of_elements(int64_t together) {
   const ValueId value = op_.inputs[0];
   const IndexDims dims = context_.extents(value);

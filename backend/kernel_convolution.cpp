@@ -1,6 +1,6 @@
-// Convolutions on a device as products through shared memory (weft/device_convolution.h). Rows m of the product
-// are filters, columns n are positions of the output, and the sum runs over channels and taps; the runtime
-// finds the operand's element for a column and a tap itself, so that no unfolded copy of the operand is made:
+// Convolutions on a device as products through shared memory (weft/device_convolution.h). Rows m of the product are
+// filters, columns n are positions of the output, and the sum runs over channels and taps. The runtime finds the
+// operand's element for a column and a tap itself, so that no unfolded copy of the operand is made:
 //
 //   constexpr weft::SlidingWindow window{...};
 //   constexpr weft::Convolution convolution{.batch = 1, .groups = 1, .channels = 64, .filters = 64};
@@ -16,7 +16,7 @@ namespace weftc {
 
 namespace {
 
-/// The address of an operand that lies row-major in memory: all of it, or a chunk.
+/// The address of an operand that is row-major in memory: all of it, or a chunk.
 std::string operand_address(KernelContext& context, ValueId value) {
   const Dims dims = context.dims(value);
   IndexList index;

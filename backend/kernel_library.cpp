@@ -1,5 +1,5 @@
-// Calls of a device's library (cuBLAS) in place of kernels of our own. Such a kernel has no function in the
-// program: its step calls the library through the runtime:
+// Calls of a device's library (cuBLAS) instead of Weft's own kernels. Such a kernel has no function in the program: its
+// step calls the library through the runtime:
 //
 //   r.contract({.m = 16, .n = 3072, .k = 768, .a = {768, 1}, .b = {3072, 1}, .y = {3072, 1},
 //               .epilogue = weft::Epilogue::BiasGelu}, r[x], r[w], r[bias], r[y]);
@@ -23,7 +23,7 @@ std::string strides_text(const LibraryProduct::Operand& operand) {
   return "{" + join(strides, ", ") + "}";
 }
 
-/// "r[x] + r.coordinate(kTp) * 64": where the operand's first element is.
+/// "r[x] + r.coordinate(kTp) * 64": the address of the operand's first element.
 std::string address_text(const KernelContext& context, const CallSite& site, const LibraryProduct::Operand& operand) {
   IndexExpr first = operand.first;
   for (int axis = 0; axis < static_cast<int>(context.kernel.mesh.size()); ++axis) {
@@ -38,7 +38,7 @@ std::string address_text(const KernelContext& context, const CallSite& site, con
   return text_of(address(site.operand(operand.parameter), first));
 }
 
-/// "BiasGelu"; empty: nothing behind the product.
+/// "BiasGelu"; empty without an epilogue.
 std::string epilogue_name(const LibraryProduct& product) {
   const std::string bias = product.bias ? "Bias" : "";
   if (product.activation == Activation::None) return bias;

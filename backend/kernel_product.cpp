@@ -1,6 +1,6 @@
-// Products of floats inside the kernel of a loop over chunks, through shared memory (weft/device_product.h): their
-// operands are functions of row, column and k, so that views and computations in front of them are done as elements
-// come in.
+// Products of floats inside the kernel of a loop over chunks, through shared memory (weft/device_product.h). Operands
+// are functions of row, column and k, so that views and computations before the product are done while elements are
+// loaded.
 #include "backend/device_tile.h"
 #include "backend/kernel_text.h"
 #include "backend/print.h"
@@ -10,7 +10,7 @@ namespace weftc {
 
 namespace {
 
-/// The lambda that gives an element of an operand.
+/// The lambda that returns an element of an operand.
 Statements operand_lines(KernelContext& context, ValueId value, const IndexList& index, const std::string& name,
                          const std::string& batch, const std::string& row, const std::string& column) {
   Cuts cuts;
@@ -31,7 +31,7 @@ Statements operand_lines(KernelContext& context, ValueId value, const IndexList&
   return scopes.root.take_body();
 }
 
-/// The index of an operand's element, whose leading dimensions may be fewer than the product's, or of extent 1.
+/// The index of an operand's element. Its leading dimensions may be fewer than the product's, or of extent 1.
 IndexList operand_index(const Dims& dims, const IndexList& lead, const IndexExpr& row, const IndexExpr& column) {
   IndexList index(dims.size());
   for (size_t d = 0; d + 2 < dims.size(); ++d)

@@ -1,6 +1,6 @@
-// A loop over steps inside one kernel: each element goes through all of them, and what it carries from one step to the
-// next is a variable. On the host some elements go together: a variable is then an array of one entry for each, and the
-// loops over them vectorise.
+// A loop over steps inside one kernel. Each element goes through all steps, and its carried values are variables. On
+// the host several elements are computed together: a variable is then an array with one entry for each, and the loops
+// over them vectorise.
 //
 //   team.parallel(.., [=](int64_t begin, int64_t end) {            a device: a thread for each element
 //     for (int64_t block = begin; block < end; ++block) {
@@ -13,8 +13,8 @@
 //         }                                                        }
 //       for (lane) y[block * 32 + lane] = x[lane];                 y[i] = x;
 //
-// The body is written by Elements like that of any kernel. For that the loop and what stands around it become one
-// graph, in which the number of the step and what is carried are inputs that are never loaded.
+// Elements writes the body as in any kernel. For that, the loop and the ops around it become one graph. The number of
+// the step and the carried values are inputs of it that are never loaded.
 #include <map>
 #include <optional>
 #include <set>
@@ -31,12 +31,12 @@ namespace weftc {
 
 namespace {
 
-/// The body of the kernel without its loop. Its outputs are the values after a step: those that are carried, then those
-/// that are collected, as the loop has its results.
+/// The body of the kernel without its loop. Its outputs are the values after a step: carried ones, then collected ones,
+/// in the order of the loop's results.
 struct FlatBody {
   Kernel kernel;
   ValueId trips, step;
-  std::vector<ValueId> initial, carried;  // what the loop starts from; what a step starts from
+  std::vector<ValueId> initial, carried;  // values before the loop; values before a step
 
   ValueId next(size_t result) const { return kernel.body.outputs()[result].value; }
 };
@@ -61,7 +61,7 @@ class BodyFlattener {
  private:
   Graph& graph() { return flat_.kernel.body; }
 
-  /// An op in front of the loop.
+  /// Copies an op from before the loop.
   void copy(const Op& op) {
     NewOp made = copy_of(op);
     for (ValueId v : op.inputs) made.inputs.push_back(v ? now_.at(v) : ValueId{});
@@ -73,7 +73,7 @@ class BodyFlattener {
     for (size_t r = 0; r < op.outputs.size(); ++r) now_[op.outputs[r]] = graph().op(fresh).outputs[r];
   }
 
-  /// An input that stands for a parameter of the loop's body and is never loaded.
+  /// An input for a parameter of the loop's body; it is never loaded.
   ValueId add_variable(const Graph& region, ValueId parameter) {
     NewOp made = copy_of(region.producer_op(parameter));
     made.results = {region.type(parameter)};
@@ -155,8 +155,8 @@ class RecurrenceWriter {
     declare_bytes(scope);
   }
 
-  /// A loop takes as many lanes at once as there are bytes in a vector if it stores bytes. The many values of a long
-  /// step then have no room in the registers: what it collects in bytes is stored by a loop of its own.
+  /// A loop that stores bytes takes as many lanes at once as a vector has bytes. The many values of a long step then do
+  /// not fit into registers: bytes that it collects are stored by a separate loop.
   void declare_bytes(Scope& scope) {
     constexpr size_t kLongStep = 100;
     if (context_.body.order().size() < kLongStep) return;
@@ -179,8 +179,8 @@ class RecurrenceWriter {
     return variable;
   }
 
-  /// Puts numbers that a Max, Min or Where may choose behind variables that g++ knows nothing of. It would take a
-  /// branch for each of them through the comparisons that follow, and the loop over the lanes would not vectorise.
+  /// Hides constants that a Max, Min or Where may choose in variables whose value g++ does not know. Otherwise it makes
+  /// a branch for each of them through the comparisons that follow, and the loop over the lanes does not vectorise.
   void hide_constants(Scope& scope) {
     std::set<ValueId> hidden;
     for (OpId id : context_.body.order()) {
@@ -204,7 +204,7 @@ class RecurrenceWriter {
   }
   Expr variable(size_t carried) const { return of_lane(variables_[carried]); }
 
-  /// Writes statements for one element, in a loop over the lanes where there are several.
+  /// Writes statements for one element, in a loop over the lanes if there are several.
   template <class Body>
   void on_lanes(Scope& under, Body&& body) {
     LoopScopes& scopes = elements_.scopes;
@@ -224,8 +224,8 @@ class RecurrenceWriter {
     scopes.close(lanes);
   }
 
-  /// The number of the lane's element. Where the last block has fewer lanes it is a variable, which is known to be
-  /// below the count of all elements.
+  /// The number of the lane's element. If the last block has fewer lanes, it is a variable, which is known to be below
+  /// the number of all elements.
   IndexExpr element_of_lane(Scope& scope, bool is_cut) {
     const IndexExpr element = block_ * lanes_ + lane_;
     if (!is_cut) return element;
@@ -261,7 +261,7 @@ class RecurrenceWriter {
     scopes.close(steps);
   }
 
-  /// One step of one element: all next values before any of them takes the place of the old one.
+  /// One step of one element: computes all next values before any of them replaces the old one.
   void step(const IndexList& index, const IndexExpr& number) {
     Scope& scope = *elements_.scopes.current;
     for (size_t i = 0; i < kept_.size(); ++i) elements_.bind(kept_[i], index, of_lane(kept_variables_[i]), &scope);
@@ -303,11 +303,11 @@ class RecurrenceWriter {
   const int64_t count_, lanes_;
   IndexExpr block_, lane_;
   std::vector<std::string> variables_;
-  // What the steps read and none of them changes. The memory of the rank is read once, since a value that only some
-  // lanes choose would be read by these alone, which keeps the loop over the lanes from vectorising.
+  // Values that steps read and that stay constant. They are loaded once. A load in a branch that only some lanes take
+  // would keep the loop over the lanes from vectorising.
   std::vector<ValueId> kept_;
   std::vector<std::string> kept_variables_;
-  std::map<size_t, std::string> bytes_;  // by result: what a step collects, until it is stored
+  std::map<size_t, std::string> bytes_;  // by result: bytes that a step collects, until they are stored
 };
 
 }  // namespace

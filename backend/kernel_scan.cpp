@@ -1,5 +1,5 @@
-// Running sums and products through weft/scan.h and weft/device_scan.h: each element is read and written once. What
-// follows the sum is computed where it is put: pointwise ops, and views that only move elements.
+// Running sums and products through weft/scan.h and weft/device_scan.h: each element is read and written once. The
+// epilogue is computed where a sum is stored: pointwise ops, and views that only move elements.
 //
 //   const auto load = [&](int64_t outer, int64_t i, int64_t inner) { return x[outer * 512 + i * 8 + inner]; };
 //   weft::scan<float, weft::ScanOrder{}>(team, 4, 64, 8, load, [&](int64_t outer, int64_t i, int64_t inner, float sum)
@@ -34,16 +34,15 @@ class ScanWriter {
   Statements run(const Scan& strategy);
 
  private:
-  // The dimensions in front of the scanned axis and behind it, which become `outer` and `inner`.
+  // The dimensions before and after the scanned axis, which become `outer` and `inner`.
   Dims dims_before() const { return {dims_.begin(), dims_.begin() + static_cast<long>(axis_)}; }
   Dims dims_behind() const { return {dims_.begin() + static_cast<long>(axis_) + 1, dims_.end()}; }
   IndexList index() const;
   std::string variables() const { return "int64_t " + outer_ + ", int64_t " + i_ + ", int64_t " + inner_; }
   void own_variables(Elements& elements, Scope& scope) const;
-  // The lambda `load` that gives an element of the operand, computed from whatever precedes the scan in the
-  // kernel.
+  // The lambda `load` that returns an element of the operand, computed from the ops before the scan in the kernel.
   Statements load(const std::string& load);
-  // The call `head`, with a lambda as its last argument that takes a sum and computes what follows it.
+  // The call `head`, with a lambda as its last argument that takes a sum and computes the epilogue.
   Statements put(const std::string& head);
   void cover_lines(int64_t lines, bool by_block);
 
@@ -68,7 +67,7 @@ IndexList ScanWriter::index() const {
   return index;
 }
 
-// Makes the lambda's parameters known as variables of its scope, so that statements over them stay inside.
+// Declares the lambda's parameters as variables of its scope, so that statements using them stay inside.
 void ScanWriter::own_variables(Elements& elements, Scope& scope) const {
   elements.scopes.floor = elements.scopes.current = &scope;
   for (const std::string& variable : {outer_, i_, inner_}) elements.scopes.own(variable, &scope);
@@ -97,7 +96,7 @@ Statements ScanWriter::put(const std::string& head) {
   return elements.scopes.root.take_body();
 }
 
-/// A thread has a line, or a block where they are few and long.
+/// A thread has a line; a block has one if lines are few and long.
 void ScanWriter::cover_lines(int64_t lines, bool by_block) {
   constexpr int64_t kThreads = 256;
   context_.need_header("device_scan.h");

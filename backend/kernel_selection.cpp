@@ -1,5 +1,5 @@
-// Elements that data selects, through weft/selection.h and weft/box_selection.h, on a device device_selection.h: where
-// a mask is true, and which boxes of a line overlap with no better one.
+// Selections by data, through weft/selection.h and weft/box_selection.h, on a device device_selection.h: positions of
+// true elements in a mask, and boxes of a line that overlap with no better one.
 //
 //   const auto load = [=](int64_t i) { return mask[i]; };
 //   const auto put = [&](int64_t j, int64_t at) { positions[j] = at; };
@@ -23,7 +23,7 @@ const Op& op_of(const Graph& body, OpKind kind) {
   check_failed(__FILE_NAME__, __LINE__, "a kernel that selects has no selection");
 }
 
-/// What both kinds of selections are written with.
+/// Common code for writing both kinds of selections.
 class SelectionWriter {
  public:
   SelectionWriter(KernelContext& context, OpKind kind) : context_(context), op_(op_of(context.body, kind)) {
@@ -51,7 +51,7 @@ class SelectionWriter {
                  [&](Scope& scope) { scope.put(Return{elements.at(value, index).expr}); });
     return load;
   }
-  /// Stores `value` in the outputs that are result number `result` of the op.
+  /// Stores `value` in the outputs for result number `result` of the op.
   void store(Elements& elements, Scope& scope, uint32_t result, const IndexList& index,
              const std::string& value) const {
     const std::vector<Graph::Output>& outputs = context_.body.outputs();
@@ -149,7 +149,7 @@ class BoxWriter : SelectionWriter {
     });
   }
 
-  /// What was put already is read back from the result.
+  /// Boxes that were selected before are read back from the result.
   std::string put_taken(Elements& elements, const IndexList& index, const std::string& j) const {
     const std::string taken = elements.scopes.names.unique("taken");
     const auto number = static_cast<size_t>(context_.output_parameter(0));

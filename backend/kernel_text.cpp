@@ -1,4 +1,4 @@
-// A kernel's function: comment, head and body, and what stands around the body of a kernel that reaches its peers.
+// A kernel's function: comment, head and body, and the code around the body of a kernel that accesses its peers.
 //
 //   // MatMul h.0.mlp.c_proj; fuse into far          the nodes it came from, and the transform
 //   void far(weft::Peers peers, ...) {               the head, by the target's dialect
@@ -36,7 +36,7 @@ std::string nodes_text(const Plan& plan, const std::vector<OriginId>& origins, s
   return text;
 }
 
-/// Three numbers of spatial dimensions as text, `fill` where there are fewer.
+/// Three numbers of spatial dimensions as text, `fill` for missing ones.
 static std::string triple(const IndexDims& numbers, int64_t fill) {
   std::vector<std::string> texts(3 - numbers.size(), std::to_string(fill));
   for (const Scale& n : numbers) texts.push_back(n.text());
@@ -53,7 +53,7 @@ std::string window_line(const KernelContext& context, const WindowGeometry& g, c
          ", .pad = " + triple(g.before, 0) + "};";
 }
 
-/// What comes to a rank from its peers, by the type in memory: a --link of the program takes its time.
+/// Bytes that a rank receives from its peers, by their type in memory. The program's --link models their time.
 static Statements received_bytes(const KernelContext& context) {
   std::map<std::string, int64_t> counts;
   for (OpId id : context.body.order()) {
@@ -73,7 +73,7 @@ static std::string window_type(const KernelContext& context, size_t parameter) {
   return (is_input ? "const " : "") + std::string(memory_type(context.kernel.parameters[parameter].type.dtype)) + "*";
 }
 
-/// Peers' copies of the window operands: a pointer for each that the body names.
+/// Peers' copies of the window operands: a pointer for each one used in the body.
 static Statements peer_pointers(const KernelContext& context) {
   Statements statements;
   for (const auto& [parameter, peer] : context.used_peer_copies()) {
@@ -84,8 +84,8 @@ static Statements peer_pointers(const KernelContext& context) {
   return statements;
 }
 
-/// The same as arrays, which stay in registers. What is written to all peers begins with the rank's
-/// own copy and goes round from there: no two ranks store to the same one at a time.
+/// The same as arrays, which stay in registers. Writes to all peers begin with the rank's own copy and continue with
+/// the next ranks, so that no two ranks store to the same one at a time.
 static Statements peer_arrays(const KernelContext& context) {
   const Expr ranks = name("ranks"), p = name("p");
   Statements statements = {"constexpr int ranks = " + std::to_string(context.ranks()) + ";"};
@@ -108,7 +108,7 @@ static Statements with_checks(KernelContext& context, Statements body) {
   return statements;
 }
 
-/// A body between two barriers of all ranks.
+/// The body between two barriers of all ranks.
 static Statements with_peers(KernelContext& context, Statements body) {
   if (!context.reads_peers()) return body;
   body = with_checks(context, std::move(body));
@@ -199,7 +199,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   }
   if (has_strings(context.body)) {
     context.need_header("strings.h");
-    make_serial(statements);  // functions of strings throw, which no vector loop may
+    make_serial(statements);  // functions of strings throw, so no loop may be a vector loop
   }
   const std::string lines = joined_lines(lines_of(statements, context.dialect().loops()));
   text.parameters = wrapped_head("void " + name, context.parameters());

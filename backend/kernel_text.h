@@ -1,5 +1,5 @@
-// A kernel of the Plan as a C++ function: the head from the operands and the arguments that the body turned out
-// to need, and the body as the kernel's strategy says. The writers of the strategies are declared here as well.
+// A kernel of the Plan as a C++ function. The head has the operands and the arguments that the body needs; the body
+// follows the kernel's strategy. The writers of the strategies are also declared here.
 #pragma once
 #include <functional>
 #include <optional>
@@ -13,15 +13,15 @@ namespace weftc {
 struct KernelText {
   std::string name;  // legal and unique in the program
   std::string parameters;
-  std::vector<Argument> arguments;  // in front of the operands
+  std::vector<Argument> arguments;  // before the operands
   std::vector<int64_t> group;       // axes of its peer table
-  std::string text;                 // comment and definition; none for a library's
-  int64_t blocks = 1, threads = 1;  // what it is launched with on a grid
-  std::set<std::string> headers;    // of the runtime, beside those of every file
+  std::string text;                 // comment and definition; empty for a library call
+  int64_t blocks = 1, threads = 1;  // launch size on a grid
+  std::set<std::string> headers;    // of the runtime, in addition to those of every file
 };
 
-/// Writes the function. Ops that cannot be computed in a kernel are reported, and the text is then of no use.
-/// On a device, KernelUse::InChunks gives the function that loops over chunks call; it calls no library.
+/// Writes the function. Ops that cannot be computed in a kernel are reported; the text is then invalid. On a device,
+/// KernelUse::InChunks gives the function that loops over chunks call; it calls no library.
 KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::string& name, Diags& diags,
                         KernelUse use = KernelUse::Launched);
 
@@ -38,19 +38,19 @@ std::string wrapped_head(const std::string& head, const std::vector<std::string>
 ///   Statements write_body(KernelContext& context, const S& strategy, Writer<S>);
 /// which is defined in the file of its family. One that is missing does not link.
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wnon-template-friend"  // each is to be a function of its own, not a template
+#pragma GCC diagnostic ignored "-Wnon-template-friend"  // each must be a function of its own, not a template
 template <class S>
 struct Writer {
   friend Statements write_body(KernelContext& context, const S& strategy, Writer);
 };
 #pragma GCC diagnostic pop
 
-/// What a step passes to a kernel.
+/// The expressions that a step passes to a kernel.
 struct CallSite {
   std::function<std::string(size_t parameter)> operand;
   std::function<std::string(const Argument&)> argument;
 };
-/// The statement that calls a library in place of a kernel.
+/// The statement that calls a library instead of a kernel.
 std::string library_call(const KernelContext& context, const LibraryProduct& product, const CallSite& site);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// TopK through weft/top_k.h and weft/device_top_k.h: a line of the operand at a time, whose first elements are put into
-// the results in their order.
+// TopK through weft/top_k.h and weft/device_top_k.h: processes one line of the operand at a time, and stores its first
+// elements in sorted order.
 //
 //   for (int64_t i0 = 0; i0 < 1024; ++i0) {
 //     const auto load = [=](int64_t i) { return x[i0 * 64 + i]; };
@@ -53,7 +53,7 @@ class TopKWriter {
   const RowTeam team_;
 };
 
-/// A line takes some passes over its keys.
+/// A line needs several passes over its keys.
 OuterLoops TopKWriter::lines() const {
   constexpr int64_t kPasses = 4;
   const Dims dims = context_.dims(from_);
@@ -89,7 +89,7 @@ void TopKWriter::put_call(Elements& elements, const std::string& load, IndexList
   const std::string j = names.unique("j"), element = names.unique("element"), at = names.unique("at");
   const Expr length = extent(from_);
   Expr count = extent(to_);
-  // A check that fails does not end the kernels behind it.
+  // A failed check does not stop later kernels, so the count is clamped.
   if (!run_bound(context_, from_, axis_).empty()) count = weftc::call("std::min<int64_t>", {length, count});
   const std::string call = function() + "(" + text_of(length) + ", " + text_of(count) + ", " + load;
   const std::string put =

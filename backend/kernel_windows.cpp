@@ -1,5 +1,5 @@
-// Convolutions and pools on the host: images read where they lie (weft/direct_convolution.h, weft/channels_last.h), or
-// windows brought into panels and rows of planes (weft/planes.h).
+// Convolutions and pools on the host: images read in place (weft/direct_convolution.h, weft/channels_last.h), or
+// windows packed into panels and rows of planes (weft/planes.h).
 #include <algorithm>
 
 #include "backend/contraction_writer.h"
@@ -8,7 +8,7 @@
 
 namespace weftc {
 
-/// Puts a statement first into the lambda that takes sums.
+/// Inserts a statement at the beginning of the lambda that takes sums.
 static void add_in_front(Statements& epilogue, Statement statement) {
   Statements& body = *epilogue.front().body();
   body.insert(body.begin(), std::move(statement));
@@ -27,8 +27,8 @@ Site ContractionWriter::planes() {
   return {array, place, nullptr};
 }
 
-/// The image with its channels innermost, room for a multiple of `together` of them: where it lies so, else brought
-/// into that order.
+/// The image with its channels innermost, padded to a multiple of `together` channels: the operand itself if it is
+/// stored so, else a copy in that order.
 std::string ContractionWriter::image(bool copies, int64_t together) {
   const ValueId value = op_.inputs[0];
   Storage storage = Storage::channels_last(static_cast<int>(context_.dims(value).size()));
@@ -36,7 +36,7 @@ std::string ContractionWriter::image(bool copies, int64_t together) {
   return image_stored(copies, storage, together > 1 ? memory_type(body_.type(value).dtype) : nullptr);
 }
 
-/// The image in that storage, of elements of that type or those it is computed with.
+/// The image in that storage, with elements of that type or of the compute type.
 std::string ContractionWriter::image_stored(bool copies, const Storage& storage, const char* element) {
   const ValueId value = op_.inputs[0];
   if (!copies) {
@@ -48,7 +48,7 @@ std::string ContractionWriter::image_stored(bool copies, const Storage& storage,
   return array;
 }
 
-/// An image that is copied anyway: as the planes that it lies in, so that it is copied once; else with its channels
+/// An image that is copied anyway: read from its planes, so that it is copied only once; else with its channels
 /// innermost.
 std::string ContractionWriter::image_or_planes(bool copies, int64_t together) {
   const IndexList index = image_index();
@@ -61,7 +61,7 @@ std::string ContractionWriter::image_or_planes(bool copies, int64_t together) {
          std::to_string(context_.dims(value)[1]) + "}";
 }
 
-/// The filters in the strategy's order: where they are packed so, else brought into it.
+/// The filters in the strategy's order: the packed weight, or a copy in that order.
 template <class Convolution>
 std::string ContractionWriter::filters(const Convolution& strategy, const char* element) {
   if (!strategy.copies_filters) return context_.parameter_name(strategy.weight);
@@ -78,7 +78,7 @@ IndexList ContractionWriter::channels_last_index(const WindowGeometry& g, int64_
   return index;
 }
 
-/// Prefetches what will be written, where neighbouring channels are neighbours in memory; false if they are not.
+/// Prefetches memory that will be written, if neighbouring channels are adjacent in memory; false if they are not.
 bool ContractionWriter::put_ahead(const IndexList& result, const std::string& lambda) {
   if (body_.outputs().size() != 1 || context_.dims(body_.outputs()[0].value) != context_.dims(root_)) return false;
   const size_t parameter = context_.output_parameter(0);
@@ -95,7 +95,7 @@ bool ContractionWriter::put_ahead(const IndexList& result, const std::string& la
   return true;
 }
 
-/// The geometry as a constant of the kernel; its name.
+/// Declares the geometry as a constant of the kernel; returns its name.
 std::string ContractionWriter::declare_window(const WindowGeometry& g) {
   const std::string window = context_.names.unique("window");
   lines_.push_back(window_line(context_, g, window));
@@ -112,8 +112,8 @@ std::string ContractionWriter::declare_convolution(const Scale& batch, int64_t g
   return convolution;
 }
 
-/// The call of the runtime's convolution up to the lambda that takes sums; `count` is the number of filters, a constant
-/// of the text. An element has `together` channels.
+/// The call of the runtime's convolution up to the lambda that takes sums. `count` is the number of filters, a constant
+/// in the text. An element has `together` channels.
 std::string ContractionWriter::convolve_call(const std::string& window, const std::string& convolution,
                                              const std::string& count, const std::string& x, const std::string& filters,
                                              int64_t together) const {
@@ -123,7 +123,7 @@ std::string ContractionWriter::convolve_call(const std::string& window, const st
   return "weft::convolve_bytes<" + image + std::to_string(op_.integer_or("zero", 0)) + ", " + filters + ", ";
 }
 
-/// A product whose rows are windows of the image, read where they lie.
+/// A product whose rows are windows of the image, read in place.
 Statements ContractionWriter::direct_convolution(const DirectConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
   const int64_t channels = g.groups * g.filters;
@@ -151,7 +151,7 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   return lines_;
 }
 
-/// Windows of one element: the outputs of all images are rows, their channels lie innermost.
+/// Windows of one element: the outputs of all images are rows, with innermost channels.
 Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy) {
   fetches_ahead_ = !strategy.is_short;
   if (strategy.is_short) context_.need_header("short_product.h");
@@ -171,7 +171,7 @@ Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const 
   return lines_;
 }
 
-/// Tiles of outputs by minimal filtering.
+/// Tiles of outputs by Winograd's minimal filtering.
 Statements ContractionWriter::winograd_convolution(const WinogradConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
   context_.need_header("winograd.h");
@@ -187,7 +187,7 @@ Statements ContractionWriter::winograd_convolution(const WinogradConvolution& st
   return lines_;
 }
 
-/// The call of the runtime's convolution of channels up to the image.
+/// The call of the runtime's convolution of channels, up to the image argument.
 std::string ContractionWriter::channels_call(const WindowGeometry& g, const std::string& window) {
   const ChannelPath path = channel_path(g);
   context_.need_header(path == ChannelPath::LargeWindows ? "large_windows.h" : "channels_last.h");
@@ -265,7 +265,7 @@ Statements ContractionWriter::pool() {
   return lines_;
 }
 
-/// The channels of a group that this rank has.
+/// The number of channels of a group on this rank.
 std::string ContractionWriter::channels_text(const WindowGeometry& g) const {
   return g.run_channels ? context_.extent_argument(*g.run_channels) : std::to_string(g.channels);
 }
@@ -287,7 +287,7 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   const auto is_plain = [&](const Site& at) {
     return stride_of(at.offset, "k").affine && stride_of(at.offset, names_.m).affine;
   };
-  const IndexExpr dense = linear_index(w_index, w_dims);  // rows of a plane's filters lie one behind the other
+  const IndexExpr dense = linear_index(w_index, w_dims);  // rows of a plane's filters are contiguous
   const bool is_dense = w && (!is_plane || w->offset - w->offset.constant() == dense);
   if (!w || !is_plain(*w) || !is_dense)
     w = is_plane ? contiguous_array(op_.inputs[1], w_index, "filters") : array_site(op_.inputs[1], w_index, "filters");
@@ -298,7 +298,7 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   return {g, shape, *w};
 }
 
-/// The filters of all groups lie one behind the other; each image has the same.
+/// The filters of all groups are contiguous; all images share them.
 Statements ContractionWriter::plane_convolution() {
   const auto [g, shape, w] = filters(true);
   const Site x = planes();
@@ -339,7 +339,7 @@ Statements ContractionWriter::point_convolution() {
   return lines_;
 }
 
-/// Each image and group: its columns in panels, then the product with the filters; some panels at a time.
+/// For each image and group: packs some panels of columns, then multiplies them with the filters.
 Statements ContractionWriter::unfolded(const UnfoldedConvolution& strategy) {
   const auto [g, shape, w] = filters(false);
   const Site x = planes();

@@ -1,11 +1,11 @@
-// Lambdas in kernels, by which a function of the runtime loads elements and puts results.
+// Lambdas in kernels: functions of the runtime call them to load elements and store results.
 #pragma once
 #include "backend/element.h"
 
 namespace weftc {
 
-/// Puts a lambda: `head` ends with its brace, `close` is what stands behind its body. What `body` computes stays
-/// inside, on each lane by itself; `parameters` are names of indices.
+/// Writes a lambda: `head` ends with its brace, `close` follows its body. All statements of `body` stay inside, on each
+/// lane separately; `parameters` are names of indices.
 template <class Body>
 void put_callback(Elements& elements, const std::string& head, const std::string& close,
                   const std::vector<std::string>& parameters, Body&& body) {

@@ -1,5 +1,5 @@
-// CRC-32C by the processor's instruction, or by a table where there is none. The runtime has the same function
-// (runtime_lib/src/checksum.cpp): it shares no code with the compiler.
+// CRC-32C by the processor's instruction if it has one, else by a table. The runtime has the same function
+// (runtime_lib/src/checksum.cpp); it shares no code with the compiler.
 #include "backend/checksum.h"
 
 #include <array>

@@ -1,6 +1,5 @@
-// Building the function of a loop over chunks: every expression that the loop's steps would have passed to
-// their kernels becomes a parameter of the function once, except those that depend on the chunk, which are
-// computed inside.
+// Builds the function of a loop over chunks. Each expression that the loop's steps would pass to their kernels becomes
+// a parameter of the function, once. Expressions that depend on the chunk are computed inside.
 #include "backend/chunk_kernel.h"
 
 #include <algorithm>
@@ -14,7 +13,7 @@ ChunkKernel::ChunkKernel(const StepTerms& terms, const std::vector<const Step*>&
   for (const TimeLoop& time : terms.times()) taken_.reserve(time.variable);
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what)) taken_.reserve(terms.called(launch->kernel).name);
-  // Arguments that are no operands come first, as in the functions of the kernels themselves.
+  // Arguments that are not operands come first, as in the kernels' own functions.
   for (const Step* step : steps)
     if (const auto* launch = std::get_if<LaunchStep>(&step->what))
       for (const Argument& a : terms.called(launch->kernel).arguments) passed(*step, *launch, a);
@@ -63,7 +62,7 @@ std::string ChunkKernel::whole(BufferId id) const {
   return instance(plan_.buffer(id)).empty() ? terms_.handle(id) : terms_.names().buffers[id.index];
 }
 
-/// The instance of a chunk is found inside; that of a micro-batch is the same for all of them.
+/// The instance for a chunk is computed inside; the instance for a micro-batch is the same for all chunks.
 std::string ChunkKernel::instance(const Buffer& buffer) const {
   return buffer.life == Life::MicroBatch ? "" : terms_.instance_offset(buffer);
 }
@@ -93,7 +92,7 @@ void ChunkKernel::launch(const Step& step, const LaunchStep& launch) {
   called_.push_back(launch.kernel);
 }
 
-/// A chunk's part joins the total; the first one begins it.
+/// Adds a chunk's part to the total; the first chunk initialises it.
 void ChunkKernel::accumulate(const CopyStep& copy) {
   const Buffer& from = plan_.buffer(copy.from);
   const ReduceOp op = from.type.layout[static_cast<int>(from.mesh.size()) - 1].op;
@@ -114,7 +113,7 @@ void ChunkKernel::accumulate(const CopyStep& copy) {
   body_.push_back(std::move(loop));
 }
 
-/// Flags of other ranks than those of the kernel's own table have a table of theirs.
+/// Flags of ranks outside the kernel's own table have a table of their own.
 std::string ChunkKernel::of_peers(const std::string& call, SignalId id, const std::optional<IndexExpr>& at) {
   const Signal& signal = plan_.signals[id.index];
   std::string table = peers_;

@@ -1,19 +1,21 @@
-// What the host's contractions share: operands as places in memory, arrays for those that have none, and the lambda
-// that takes a row of sums. The products are in kernel_contraction.cpp, convolutions and pools in kernel_windows.cpp.
+// Common code of the host's contractions: operands as places in memory, arrays for operands without a place, and the
+// lambda that takes a row of sums. The products are in kernel_contraction.cpp, convolutions and pools in
+// kernel_windows.cpp.
 #pragma once
 #include "backend/epilogue.h"
 #include "backend/kernel_text.h"
 
 namespace weftc {
 
-/// Where an element of an operand lies in memory: base[offset].
+/// Location of an operand's element in memory: base[offset].
 struct Site {
   std::string base;
   IndexExpr offset;
   const Parameter* parameter = nullptr;
 };
 
-/// What the text of a product calls the place of a sum, the sums of a row, and what stands beside the call.
+/// Names of the variables in an emitted product: the position of a sum, the sums of a row, and declarations before the
+/// call.
 struct SumNames {
   explicit SumNames(Names& names)
       : batch(names.unique("batch")),
@@ -43,7 +45,7 @@ class ContractionWriter {
         fetches_ahead_(op_.kind == OpKind::MatMul || op_.kind == OpKind::BlockMatMul),
         behind_(context, root_) {}
 
-  // One for each strategy, which has found it legal.
+  // One function for each strategy, whose rules have found it legal.
   Statements packed();
   Statements strided(const StridedProduct& strategy);
   Statements direct_convolution(const DirectConvolution& strategy);
@@ -92,10 +94,10 @@ class ContractionWriter {
   std::string first_operand(const Site& a) const;
   std::string contraction_text(const Shape& shape, int64_t packed_k = 0) const;
 
-  /// How many sums of a row come together: 16, from multiples of 16; up to 16, from anywhere; any number.
+  /// How many sums of a row are passed at once: 16, from multiples of 16; up to 16, from any column; any number.
   enum class Columns { Panels, Few, Many };
 
-  /// What the convolutions share: geometry, extents, the filters as an operand, and where their results go.
+  /// Common parts of convolutions: geometry, extents, and the filters as an operand.
   struct Filters {
     WindowGeometry geometry;
     Shape shape;
@@ -133,12 +135,12 @@ class ContractionWriter {
   const SumNames names_;
   std::string sum_text_;
   Columns columns_ = Columns::Panels;
-  bool fetches_ahead_;  // what panels read and write that lie a row of a matrix apart
-  Statements lines_;    // in front of the contraction
+  bool fetches_ahead_;  // panels read and write memory at distances of a row of a matrix
+  Statements lines_;    // before the contraction
   Epilogue behind_;
 };
 
-/// An address: "x + m * 768"; the variables named are zero.
+/// An address: "x + m * 768", with the named variables set to zero.
 std::string address(const Site& site, const std::vector<std::string>& without);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// The text of declarations. Offsets come from the Plan, which has resolved all of them; where an offset follows
-// from another declaration, the text says `x.end()` in place of the number, so that a reader sees the packing.
+// The text of declarations. The Plan has resolved all offsets. If an offset follows from another declaration, the text
+// is `x.end()` instead of the number, so that a reader sees the packing.
 #include "backend/declarations.h"
 
 #include <algorithm>
@@ -52,12 +52,12 @@ static int64_t buffer_elements(const Buffer& buffer) {
   return element_count(buffer.dims());
 }
 
-// Agrees with `end()` of weft::Own and weft::Window, which the text calls.
+// Equal to `end()` of weft::Own and weft::Window, which the text calls.
 static int64_t buffer_end(const Buffer& buffer, int64_t offset) {
   return offset + round_up_to(buffer_elements(buffer) * dtype_bytes(buffer.type.dtype), kBufferAlign);
 }
 
-/// The offset in terms of another buffer if that expression gives the resolved offset, else the number.
+/// The offset in terms of another buffer, if that gives the resolved offset; else the number.
 std::string Declarations::offset_text(const Program& program, size_t buffer) const {
   const Position& position = program.positions[buffer];
   if (position.offset == 0 || !position.of) return std::to_string(position.offset);
@@ -97,7 +97,7 @@ std::vector<std::string> Declarations::buffers(const Program& program, bool wind
     const bool is_placed = kind != Position::Kind::Absent && kind != Position::Kind::OfThread;
     return plan_.buffers[b].window == window && is_placed && !done.contains(names_.buffers[b]);
   };
-  // A buffer stands behind the one that its offset names.
+  // A buffer comes after the one that its offset names.
   const auto add = [&](auto&& self, size_t b) -> void {
     if (!wanted(b)) return;
     done.insert(names_.buffers[b]);
@@ -114,8 +114,8 @@ std::string Declarations::signal_count() const {
   return plan_.signals.empty() ? "0" : names_.signals.back() + ".end()";
 }
 
-/// Finds the signals that the kernel of a loop over chunks signals or waits for. Between streams of one rank
-/// these are flags in memory, while other signals between streams are events of the device.
+/// Finds the signals that the kernel of a loop over chunks raises or waits for. Between streams of one rank these are
+/// flags in memory, while other signals between streams are events of the device.
 static void find_in_kernel(const Plan& plan, const std::vector<Step>& steps, std::set<uint32_t>& found) {
   for (const Step& step : steps) {
     for (const Raise& raise : step.raises)
@@ -148,7 +148,7 @@ std::vector<std::string> Declarations::signals() const {
 std::string Declarations::message_text(const Message& message) const {
   std::string text = "{" + std::to_string(message.from) + ", " + std::to_string(message.to) + ", " +
                      std::to_string(message.source) + ", " + std::to_string(message.target) + ", {";
-  // Dimensions that lie one behind the other on both sides are one.
+  // Dimensions that are contiguous on both sides become one.
   struct Box {
     int64_t extent, source, target;
   };
@@ -244,7 +244,7 @@ std::vector<std::string> Declarations::length_names() const {
   return {names.begin(), names.end()};
 }
 
-/// A function of the numbers of all named lengths.
+/// A function of the values of all named lengths.
 std::string Declarations::length_text(const Length& length) const {
   const std::vector<std::string> names = length_names();
   const auto number = [&](const std::string& name) {
@@ -269,7 +269,7 @@ std::vector<std::string> Declarations::lengths() const {
   return lines;
 }
 
-/// A length of one of the tables: a number there is a function like any other.
+/// A length in one of the tables; a number there is also written as a function.
 std::string Declarations::demanded_text(const Length& length) const {
   if (!length.is_constant()) return length_text(length);
   return "[](const int64_t*) { return int64_t{" + std::to_string(length.constant()) + "}; }";
@@ -306,7 +306,7 @@ std::string Declarations::ports(const Program& program, const std::vector<Port>&
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port& port = ports[i];
     const bool absent = program.positions[port.buffer.index].kind == Position::Kind::Absent;
-    if (absent || !holds(plan_, program, port.place)) continue;  // a window has its position in all programs
+    if (absent || !holds(plan_, program, port.place)) continue;  // a window has the same position in all programs
     const std::string name = "k" + prefix + std::to_string(i);
     std::vector<std::string> slices, bounds, fields, dims;
     std::vector<int> varying;

@@ -1,4 +1,4 @@
-// What the text of a program has as a loop over layers (layers.h finds it, steps.h writes it).
+// A loop over layers in the text of a program (layers.h finds it, steps.h writes it).
 #pragma once
 #include <map>
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace weftc {
 
-/// Steps first .. first + period of a block and those of the layers behind them.
+/// Steps first .. first + period of a block, and the same steps of later layers.
 struct LayerLoop {
   size_t first = 0, period = 0;
-  int begin = 0, count = 0;  // the number of the first layer, and how many there are
-  std::vector<Step> steps;   // of the first layer, named as all: "h.{layer}.ln_1"
+  int begin = 0, count = 0;  // number of the first layer, and number of layers
+  std::vector<Step> steps;   // of the first layer, with names for all: "h.{layer}.ln_1"
   ProgramNames names;        // inside the loop
 
   size_t end() const { return first + period * static_cast<size_t>(count); }
 };
 
-/// The blocks of a program with their loops, and the names that its declarations have.
+/// The blocks of a program with their loops, and the names in its declarations.
 struct ProgramLayers {
   ProgramNames names;
   std::map<const Block*, std::vector<LayerLoop>> loops;  // in order
-  std::vector<std::string> tables;                       // lines: what has no better form, by layer
+  std::vector<std::string> tables;                       // lines: tables by layer, for names without a simpler form
 };
 
 }  // namespace weftc

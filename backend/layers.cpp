@@ -1,5 +1,5 @@
-// Finding layers: steps are printed with tokens for names, and of all runs of equal texts that come back at least twice
-// the one is taken that saves most steps; then what stands in front of it and behind it is looked at in the same way.
+// Finds layers. Steps are printed with tokens instead of names. Among runs of equal texts that occur at least twice,
+// the one that saves most steps is taken. The steps before and after it are then searched in the same way.
 #include "backend/layers.h"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace weftc {
 namespace {
 
 constexpr int kFewestLayers = 3;
-constexpr size_t kMostPeriod = 4096;  // steps of a layer: all lengths up to it are tried
-constexpr size_t kFewestSaved = 8;    // steps: a loop over less is no easier to read than they are
+constexpr size_t kMostPeriod = 4096;  // steps of a layer; all lengths up to it are tried
+constexpr size_t kFewestSaved = 8;    // steps; a loop that saves fewer is no easier to read
 
-/// What a step names in its text.
+/// An object that a step names in its text.
 struct Touched {
   enum class Kind : char { Buffer = 'b', Weight = 'w', Signal = 's' };
   Kind kind;
@@ -27,7 +27,7 @@ struct Touched {
   auto operator<=>(const Touched&) const = default;
 };
 
-/// A step as layers are compared.
+/// The form of a step in which layers are compared.
 struct StepShape {
   int text = 0;                    // equal for equal texts
   std::vector<Touched> touched;    // in the order of the text
@@ -35,7 +35,7 @@ struct StepShape {
   std::vector<int64_t> numbers;    // in these names
 };
 
-/// Prints steps with tokens of equal length where names stand.
+/// Prints steps with tokens of equal length in place of names.
 class ShapeWriter {
  public:
   ShapeWriter(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels)
@@ -64,7 +64,7 @@ class ShapeWriter {
     return names;
   }
 
-  /// Takes the names out of a step and the steps inside it; returns the types of its nodes.
+  /// Removes the names from a step and the steps inside it; returns the types of its nodes.
   std::string take_names(Step& step, std::vector<std::string>& names) const {
     std::string types;
     names.push_back(std::move(step.name)), names.push_back(std::move(step.transform));
@@ -99,26 +99,26 @@ class ShapeWriter {
       }
       key += "\n";
     }
-    // A name that looks like one of a layer is never one.
+    // A name that already looks like a layer's pattern never matches another.
     if (!is_plain) key += std::to_string(texts_.size());
     shape.text = texts_.emplace(key, static_cast<int>(texts_.size())).first->second;
     return shape;
   }
 
   const Plan& plan_;
-  Diags ignored_;  // the text is written again
+  Diags ignored_;  // the text is written again later
   StepText text_;
   std::map<std::string, int> texts_;
 };
 
-/// Steps that are layers as far as their texts go.
+/// Steps that are layers, judging by their texts.
 struct Found {
   size_t first = 0, period = 0;
   int count = 0, begin = 0;
   size_t saved() const { return count < kFewestLayers ? 0 : static_cast<size_t>(count - 1) * period; }
 };
 
-/// Finds runs of steps in which layers have equal texts, and numbers that go with the layer.
+/// Finds runs of steps in which layers have equal texts, and numbers that follow the layer.
 class Finder {
  public:
   explicit Finder(const std::vector<StepShape>& shapes) : shapes_(shapes) {}
@@ -142,7 +142,7 @@ class Finder {
     return true;
   }
 
-  /// The number that most names of the first layer have where the next layer has one more; how many names that is.
+  /// The number in most names of the first layer that is one higher in the next layer, and how many names have it.
   std::pair<int, int> numbered(const Found& found) const {
     std::map<int64_t, int> votes;
     for (size_t s = found.first; s < found.first + found.period; ++s)
@@ -158,7 +158,7 @@ class Finder {
     Found best;
     int best_votes = 0;
     for (size_t period = 1; period <= kMostPeriod && period * kFewestLayers <= end - from; ++period) {
-      size_t equal = 0, even = 0;  // steps from `s` on that the next layer has too, and the one behind it in step
+      size_t equal = 0, even = 0;  // steps from `s` on that the next layer also has, and the one after it in step
       for (size_t s = end - period; s-- > from;) {
         equal = shapes_[s].text == shapes_[s + period].text ? equal + 1 : 0;
         const bool has_two =
@@ -177,15 +177,15 @@ class Finder {
   const std::vector<StepShape>& shapes_;
 };
 
-/// What stands at one place of a loop's text, in each layer.
+/// The objects at one place of a loop's text, one for each layer.
 using Role = std::vector<Touched>;
-/// An array of what layers have.
+/// An array of objects, one for each layer.
 struct Table {
   std::string type, name;
   std::vector<Touched> entries;
 };
 
-/// Gives names to what the layers of one program touch.
+/// Gives names to the objects that the layers of one program use.
 class Namer {
  public:
   Namer(Plan& plan, const ProgramNames& names, const Program& program)
@@ -220,7 +220,7 @@ class Namer {
     layers_.loops[&block].push_back(std::move(loop));
   }
 
-  /// Once all loops are known: the names of each are those of the program but for what its layers have of their own.
+  /// After all loops are known: each has the program's names, except for objects of its layers.
   ProgramLayers finish() {
     layers_.tables = table_lines();
     std::map<const Block*, size_t> next;
@@ -263,13 +263,13 @@ class Namer {
     const Position::Kind kind = program_.positions[buffer].kind;
     return kind != Position::Kind::Absent && kind != Position::Kind::OfThread;
   }
-  /// Whether a declaration of one buffer does for the other, but for its place.
+  /// Whether one declaration works for both buffers, apart from their positions.
   bool are_alike(uint32_t one, uint32_t other) const {
     const Buffer &a = plan_.buffers[one], &b = plan_.buffers[other];
     return a.window == b.window && a.type.dtype == b.type.dtype && a.dims() == b.dims() && a.bytes == b.bytes &&
            a.depth == b.depth && a.life == b.life && is_placed(one) == is_placed(other);
   }
-  /// Whether the buffers of all layers lie where the first one's does. Programs share the declarations of windows.
+  /// Whether the buffers of all layers share the first one's position. Programs share the declarations of windows.
   bool has_one_place(const Role& role) const {
     const auto place = [&](uint32_t buffer) { return is_placed(buffer) ? program_.positions[buffer].offset : -1; };
     if (plan_.buffers[role[0].index].window && plan_.programs.size() > 1) return false;
@@ -296,7 +296,7 @@ class Namer {
            : touched.kind == Touched::Kind::Weight ? plan_.weights[touched.index].name
                                                    : plan_.signals[touched.index].name;
   }
-  /// "h_ln_1", or "h_layer_ln_1" where a kernel has that name.
+  /// "h_ln_1", or "h_layer_ln_1" if a kernel has that name.
   std::string new_name(const Role& role) {
     const std::string &first = given_name(role[1]), &second = given_name(role[2]);
     const std::string plain = without_layer(first, second, "");
@@ -311,7 +311,7 @@ class Namer {
     declare_table(role);
   }
 
-  /// Gives buffers of one place one name; what shares a name with one of them goes on to do so.
+  /// Gives buffers of one position one name, also in sets that already share a name with one of them.
   void share_name(const Role& buffers, const std::string& name) {
     std::set<std::string> old;
     for (const Touched& t : buffers) {
@@ -322,7 +322,7 @@ class Namer {
       if (old.contains(each)) each = name;
   }
 
-  /// Buffers that all layers have at one place.
+  /// Joins buffers that have one position in all layers.
   void join(const Role& role, int begin) {
     const auto named =
         std::find_if(role.begin(), role.end(), [&](const Touched& t) { return shared_.contains(t.index); });
@@ -334,7 +334,7 @@ class Namer {
     for (const Touched& t : role) layers_.names.lives[t.index] = live.value_or("");
   }
 
-  /// Layers may take turns at a few places: then there are as many buffers, not one for each layer.
+  /// Layers may take turns at a few positions: then there is one buffer for each position, not for each layer.
   void join_turns(const Role& role) {
     std::map<int64_t, Role> by_place;
     for (const Touched& t : role)
@@ -346,13 +346,13 @@ class Namer {
     }
   }
 
-  /// "name[layer]", "name[layer - 20]": what stands `behind` places behind the number of the layer.
+  /// "name[layer]", "name[layer - 20]": the entry at an offset from the layer's number.
   static std::string in_layer_text(const std::string& name, int behind) {
     const std::string sign = behind < 0 ? " - " : " + ";
     return name + "[layer" + (behind ? sign + std::to_string(std::abs(behind)) : "") + "]";
   }
 
-  /// Weights at equal distances.
+  /// Declares weights at equal distances.
   bool declare_weights(const Role& role, int begin) {
     std::vector<int64_t> places;
     for (const Touched& t : role) {
@@ -374,7 +374,7 @@ class Namer {
     return true;
   }
 
-  /// The constant that says how far the layers' weights lie apart.
+  /// The constant for the distance between the layers' weights.
   std::string distance(int begin, int64_t apart) {
     std::string& name = distances_[{begin, apart}];
     if (!name.empty()) return name;
@@ -384,7 +384,7 @@ class Namer {
     return name;
   }
 
-  /// What a layer has and what the layer before it had are one table.
+  /// Adds objects to a table. An object of a layer and the previous layer's object share one table.
   void declare_table(const Role& role) {
     for (Table& table : tables_)
       if (table.entries.size() + 1 >= role.size() &&
@@ -426,9 +426,9 @@ class Namer {
   const Program& program_;
   ProgramLayers layers_;
   std::vector<std::pair<const Block*, std::map<Touched, Role>>> roles_;  // of each loop
-  std::map<Role, std::function<std::string(int begin)>> own_;  // what a loop whose layers begin there calls it
+  std::map<Role, std::function<std::string(int begin)>> own_;  // name in a loop whose first layer has that number
   std::set<uint32_t> shared_;                                  // buffers that share a name
-  std::set<uint32_t> layered_;                                 // weights that are declared with others
+  std::set<uint32_t> layered_;                                 // weights that are declared together with others
   std::map<std::pair<int, int64_t>, std::string> distances_;
   std::vector<Table> tables_;
 };

@@ -1,5 +1,5 @@
-// Layers that repeat, as a loop. A model of 48 layers has each step 48 times, with other weights and other names: the
-// text has it once.
+// Repeated layers as a loop. A model of 48 layers has each step 48 times, with other weights and other names; the text
+// has it once.
 //
 //   for (int layer = 1; layer < 48; ++layer) {
 //     r.step(layer, {compute, "h.{layer}.mlp.c_fc", "MatMul h.{layer}.mlp.c_fc"}, [&] {
@@ -7,10 +7,10 @@
 //     });
 //   }
 //
-// A loop is found in the text: steps are printed with numbers in place of the names of what they touch, and a run of
-// equal texts that comes back is a layer, whatever kinds of steps it has. What stands at one place of the text in all
-// layers then has one name: buffers that lie at the same place are declared once; weights that lie at equal distances
-// are LayerWeights; of anything else there is a table.
+// Loops are found in the text. Steps are printed with numbers in place of the names of their objects, and a repeated
+// run of equal texts is a layer, whatever kinds of steps it has. Objects at one place of the text in all layers then
+// get one name. Buffers at the same position are declared once; weights at equal distances are LayerWeights; all others
+// are in a table.
 #pragma once
 #include <vector>
 
@@ -18,8 +18,8 @@
 
 namespace weftc {
 
-/// How the text of a program has its layers. Origins named as all layers are added to the plan, which is that of
-/// `kernels`. None where `plan` wants none.
+/// The loops over layers in the text of a program. Origins named for all layers are added to the plan of `kernels`.
+/// Empty if `plan` disables them.
 ProgramLayers find_layers(Plan& plan, const ProgramNames& names, const Program& program,
                           const std::vector<KernelText>& kernels);
 

@@ -1,6 +1,6 @@
-// Programs whose kernels are compiled for several levels of CPUs: the same sources, and an object for each level whose
-// symbols are its own but for the program, so that no function of one level is taken for that of another. Kernels that
-// wait for memory are compiled for the lowest level alone.
+// Programs whose kernels are compiled for several levels of CPUs: the same sources, and an object for each level. All
+// symbols of an object except the program are local, so that no function of one level is used for another. Kernels
+// bound by memory are compiled for the lowest level only.
 //
 //   program.o kernels/*.o (x86-64-v3)    weft_program
 //   program.o kernels/*.o (x86-64-v4)    weft_program_x86_64_v4    levels.cpp: main, which chooses
@@ -14,15 +14,15 @@
 
 namespace weftc {
 
-/// What program.cpp calls the program for levels.cpp.
+/// Symbol of the program in program.cpp, for levels.cpp.
 inline constexpr const char* kLevelSymbol = "weft_program";
-/// What levels.cpp calls that of a level: the lowest has the name that it has in program.cpp.
+/// Symbol of a level's program in levels.cpp; the lowest level keeps the name from program.cpp.
 std::string level_symbol(const Target& target, const std::string& arch);
 
-/// How a program's main file ends: `main`, `library` or `level` in a template.
+/// The end of a program's main file: `main`, `library` or `level` in a template.
 void set_entry(Params& params, const Target& target, ProgramForm form);
 
-/// levels.cpp; nothing where the program is compiled for one level.
+/// levels.cpp; empty if the program is compiled for one level.
 std::vector<SourceFile> level_files(const Plan& plan, ProgramForm form);
 
 }  // namespace weftc

@@ -1,12 +1,12 @@
-// Opening, sharing and cutting loops. An axis that lanes share becomes one loop whose iterations they take in
-// turn; any other axis becomes one loop for each of its cuts.
+// Opens, shares and cuts loops. An axis that lanes share becomes one loop whose iterations they take in turn; any other
+// axis becomes one loop for each of its cuts.
 #include "backend/loops.h"
 
 #include <algorithm>
 
 namespace weftc {
 
-/// The extent as index algebra knows it; 0 where that is less than the bound.
+/// The extent in index algebra; 0 if that is less than the bound.
 static Scale scale_of(const LoopAxis& axis) { return axis.bound.empty() ? Scale(axis.extent) : axis.below; }
 static std::string key_of(const LoopAxis& axis) {
   return axis.name + ":" + std::to_string(axis.extent) + ":" + axis.below.text();
@@ -174,7 +174,7 @@ LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const
       if (s == owner->second) return true;
     return false;
   };
-  // Loops one behind the other may have the same variable, which is no other local's.
+  // Consecutive loops may have the same variable, if no other local has it.
   const auto is_loop = [&](const std::string& variable) {
     const auto at = loops_.lower_bound({variable, 0});
     return at != loops_.end() && at->first.first == variable;
@@ -193,8 +193,7 @@ LoopAxis LoopScopes::fresh_axis(const std::string& wanted, int64_t extent, const
   }
 }
 
-// Statements with these indices may stand in the deepest scope that owns one of their variables, but no further
-// out.
+// Statements with these indices can be in the deepest scope that owns one of their variables, but no further out.
 Scope* LoopScopes::home(const IndexList& index) const {
   Scope* deepest = floor;
   for (const IndexExpr& expr : index) {

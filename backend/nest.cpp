@@ -1,6 +1,6 @@
 // The nests of kernels without a dense contraction. A nest is built inwards: the loops of its space, the reductions of
-// a row, then the elements that are stored. Elements (element.h) put what they compute into the outermost loop that has
-// its variables, so that what a row shares is computed once a row.
+// a row, then the stored elements. Elements (element.h) puts statements into the outermost loop that has their
+// variables, so that values common to a row are computed once a row.
 #include "backend/nest.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct AxisRun {
   std::vector<int64_t> dims;
 };
 using LoopOrder = std::vector<int64_t>;
-/// The dimensions as a storage has them in memory, so that neighbouring iterations store neighbours.
+/// The dimensions in the order of a storage in memory, so that neighbouring iterations store neighbours.
 LoopOrder loop_order(const Storage& storage, size_t ndim) {
   LoopOrder order(ndim);
   for (size_t d = 0; d < ndim; ++d)
@@ -61,7 +61,7 @@ void fill(IndexList& index, const AxisRun& run, const IndexExpr& at, const Itera
 }
 }  // namespace
 
-/// Puts an element where it belongs in the operand: an all-gather puts the rank's digits back.
+/// Stores an element at its place in the operand: an all-gather restores the rank's digits.
 static void store_output(Elements& elements, KernelContext& context, size_t output, IndexList at,
                          const Element& element) {
   const ValueId value = context.body.outputs()[output].value;
@@ -76,7 +76,7 @@ static void store_output(Elements& elements, KernelContext& context, size_t outp
   elements.store(output, at, element);
 }
 
-/// True if an operand has the shape and the element type of an output: the output may then lie in its memory.
+/// True if an operand has the shape and the element type of an output: the output may then share its memory.
 static bool may_lie_in_operand(const KernelContext& context, size_t output) {
   const std::vector<Parameter>& parameters = context.kernel.parameters;
   const Parameter& to = parameters[context.output_parameter(output)];
@@ -87,11 +87,11 @@ static bool may_lie_in_operand(const KernelContext& context, size_t output) {
                      });
 }
 
-/// Whose element goes where.
+/// An output and the index at which its element is stored.
 using Put = std::pair<size_t, IndexList>;
 
-/// All operands of the stores are read before the first one, because an output may lie where an input lies: what is no
-/// name yet gets one, and where one lane stores for all of a row, the others have read by then.
+/// Reads all operands of the stores before the first store, because an output may share an input's memory. Values
+/// without a name get one. If one lane stores for a whole row, the other lanes have read by then.
 static void store_all(Elements& elements, KernelContext& context, const std::vector<Put>& puts) {
   std::vector<Element> values;
   bool has_operand_memory = false;
@@ -108,9 +108,9 @@ static void store_all(Elements& elements, KernelContext& context, const std::vec
   for (size_t i = 0; i < puts.size(); ++i) store_output(elements, context, puts[i].first, puts[i].second, values[i]);
 }
 
-/// What the last loop over a row computes anyway is stored there, as exp(x - max) beside the sum of a Softmax that is
-/// divided later. Behind it nothing reads operands, in whose memory the outputs may lie. False, and nothing is stored,
-/// if that is not so of all outputs.
+/// Stores values in the last loop over a row if that loop computes them anyway, such as exp(x - max) next to the sum of
+/// a Softmax that is divided later. No operand is read after that loop, since outputs may share their memory. Returns
+/// false and stores nothing unless it is possible for all outputs.
 static bool store_in_loop(Elements& elements, const std::vector<Put>& puts, Scope& row, int loop) {
   std::vector<Scope::RowValue*> values;
   for (const auto& [output, at] : puts) {
@@ -133,8 +133,7 @@ static IndexList row_index(const KernelContext& context, const IterationSpace& s
   return at;
 }
 
-/// The reductions of a row, in order, before anything reads them: each loop may then use what those before it have
-/// kept.
+/// The reductions of a row, in order, before they are read: each loop may use values kept by earlier loops.
 static void write_reductions(Elements& elements, KernelContext& context, const IterationSpace& space,
                              const IndexList& index) {
   for (OpId id : context.body.order()) {
@@ -150,8 +149,8 @@ static void write_reductions(Elements& elements, KernelContext& context, const I
   }
 }
 
-/// How many neighbours of the innermost dimension a thread takes together, so that 16 bytes are moved at once: for
-/// kernels that only move and compute elements, over spaces that are worth it.
+/// How many neighbours of the innermost dimension a thread takes together, to move 16 bytes at once. Only for kernels
+/// that move and compute elements, over large enough spaces.
 static int64_t vector_width(const KernelContext& context, const IterationSpace& space) {
   constexpr int64_t kLeastElements = 4096;
   if (space.dims.empty() || context.reads_peers()) return 1;
@@ -167,7 +166,7 @@ static int64_t vector_width(const KernelContext& context, const IterationSpace& 
   return count >= kLeastElements && last % width == 0 ? width : 1;
 }
 
-/// The same for the elements of a row, where all of them lie side by side and every lane of a warp has some.
+/// The same for the elements of a row, if all are adjacent and every lane of a warp has some.
 static int64_t row_vector_width(const KernelContext& context, const IterationSpace& space, int64_t row) {
   const int64_t ndim = static_cast<int64_t>(space.dims.size()),
                 first = ndim - static_cast<int64_t>(space.reduced.size());
@@ -181,14 +180,14 @@ static int64_t row_vector_width(const KernelContext& context, const IterationSpa
   return row % width == 0 && row / width >= 32 ? width : 1;
 }
 
-/// Who runs the rows of a space on a grid; a space without rows has an element for each thread.
+/// The threads that share the rows of a space on a grid; in a space without rows each thread has an element.
 static Lanes lanes_for(const IterationSpace& space, int64_t row) {
   if (space.reduced.empty()) return Lanes::Thread;
   return device_row_team(row) == RowTeam::Warp ? Lanes::Warp : Lanes::Block;
 }
 
-/// The work of an element, in elements of a kernel that only adds: exp, tanh and the like take as long as two of them
-/// more (0.5 to 0.8 ns on one Zen 4 core; an addition of vectors that lie in its caches takes 0.25 ns).
+/// The work of an element, in elements of a kernel that only adds. exp, tanh and the like count as two elements more
+/// (0.5 to 0.8 ns on one Zen 4 core; adding vectors in its caches takes 0.25 ns).
 static int64_t element_work(const KernelContext& context) {
   int64_t work = 1;
   for (OpId id : context.body.order()) {

@@ -1,13 +1,13 @@
-// On the host the leading loops are given to the team when together they have enough iterations, each with work of its
-// own; where the last loop is among them, a task is a run of it, which can still be vectorised. On a grid all loops are
-// one, which threads, warps or blocks take in turn.
+// On the host, the leading loops are given to the team if together they have enough iterations, each with enough work.
+// If the last loop is among them, a task is a run of it, which can still be vectorised. On a grid all loops become one,
+// which threads, warps or blocks take in turn.
 #include "backend/outer_loops.h"
 
 #include <algorithm>
 
 namespace weftc {
 
-/// Below this many elements another thread costs more than it saves.
+/// With fewer elements than this, another thread costs more than it saves.
 static constexpr int64_t kTaskWork = 8192;
 
 namespace {
@@ -24,7 +24,7 @@ std::vector<OuterLoop> flatten(const OuterLoops& outer, const Cuts& cuts) {
 }
 }  // namespace
 
-/// How many leading loops are handed to the team: enough tasks for many threads, each with work of its own.
+/// The number of leading loops given to the team: enough tasks for many threads, each with enough work.
 static size_t parallel_loops(const std::vector<OuterLoop>& loops, int64_t work) {
   int64_t total = work;
   for (const OuterLoop& l : loops) total *= l.loop.extent;
@@ -37,7 +37,7 @@ static size_t parallel_loops(const std::vector<OuterLoop>& loops, int64_t work) 
   return loops.size();
 }
 
-/// How many iterations nested loops have together.
+/// The number of iterations of nested loops together.
 static Expr product_of(const std::vector<OuterLoop>& loops, size_t count) {
   Expr product;
   for (size_t i = 0; i < count; ++i) product = i ? binary(product, "*", loops[i].loop.bound) : loops[i].loop.bound;
@@ -66,7 +66,7 @@ static void open_runs(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
   scopes.declare_loop(last, outer.axes[loops.back().axis], &open.inner());
 }
 
-/// Hands the leading loops to the team and opens them; true if that is all of them, declared too.
+/// Gives the leading loops to the team and opens them; true if these are all loops, declared too.
 static bool open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<OuterLoop>& loops, size_t parallel,
                       const OuterLoops& outer, KernelContext& context) {
   constexpr int64_t kLeastRun = 64;
@@ -114,14 +114,14 @@ static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop
                         : lanes == Lanes::Warp ? LoopKind::Warps
                                                : LoopKind::Blocks;
   if (loops.empty()) {
-    // A single row is stored by one warp or block only: where it lies in the memory of an operand, another one would
-    // read what is stored already.
+    // Only one warp or block stores a single row: if the row shares an operand's memory, another one would read
+    // elements that are already overwritten.
     const bool row = lanes != Lanes::Thread;
     const Statement once = row ? Statement(For{.kind = kind, .variable = scopes.names.unique("row"), .bound = 1})
                                : Statement(OneLane{.lanes = LoopKind::Threads, .body = {}});
     open.scopes.push_back(std::make_unique<Scope>(&scopes.root, once));
     open.inner().uniform = row;
-    // One thread alone reads too: what it stores may lie where an operand lies.
+    // Only one thread may also read: its stores may go to an operand's memory.
     if (!row) scopes.floor = &open.inner();
     return;
   }

@@ -1,5 +1,6 @@
-// Each segment is written slice by slice, in the order of the coordinates that it is sliced over. A weight is resolved
-// through its views, cut into its slice, and its elements are put where its storage says; short slices are padded.
+// Writes each segment slice by slice, in the order of the coordinates that it is sliced over. A weight is resolved
+// through its views and cut into its slice. Its elements are written in the order of its storage; short slices are
+// padded.
 #include "backend/pack.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ class Output {
  public:
   explicit Output(std::FILE* file) : file_(file) {}
   void write(const void* bytes, int64_t count) {
-    if (count == 0) return;  // no bytes have no address either
+    if (count == 0) return;  // an empty array has no address
     if (error_ == 0 && std::fwrite(bytes, 1, static_cast<size_t>(count), file_) != static_cast<size_t>(count))
       error_ = errno;
     at_ += count;
@@ -35,9 +36,9 @@ class Output {
     while (at_ < position) write(kZeros, std::min(kSegmentPage, position - at_));
   }
   int64_t at() const { return at_; }
-  /// The checksum of what was written since this was asked last.
+  /// The checksum of the bytes written since the last call.
   uint32_t take_checksum() { return std::exchange(crc_, 0); }
-  /// False where not all could be written; errno says why.
+  /// False if not all bytes could be written; errno says why.
   bool finish() {
     if (error_ == 0 && std::fflush(file_) != 0) error_ = errno;
     errno = error_;
@@ -51,10 +52,10 @@ class Output {
   int error_ = 0;
 };
 
-/// Where the elements of a rank's slice lie in the constant: an offset for each local index of each dimension.
+/// Positions of a rank's slice in the constant: an offset for each local index of each dimension.
 struct Slice {
-  Dims dims;                                  // room, as buffers have it
-  std::vector<std::vector<int64_t>> offsets;  // elements; shorter than the room where the slice is ragged
+  Dims dims;                                  // room, as in buffers
+  std::vector<std::vector<int64_t>> offsets;  // elements; shorter than the room for a ragged slice
 
   /// Local indices of dimension d are one run in memory.
   bool is_run(size_t d, int64_t stride) const {
@@ -62,7 +63,8 @@ struct Slice {
       if (offsets[d][i] != offsets[d][i - 1] + stride) return false;
     return static_cast<int64_t>(offsets[d].size()) == dims[d];
   }
-  /// Where the element of these indices lies, leaving out one dimension; nothing in the room behind a short slice.
+  /// The position of the element with these indices, leaving out one dimension; nothing in the room after a short
+  /// slice.
   std::optional<int64_t> offset_but(const std::vector<int64_t>& index, size_t without) const {
     int64_t sum = 0;
     for (size_t d = 0; d < index.size(); ++d) {
@@ -108,8 +110,8 @@ void write_row_major(const Slice& slice, const char* data, int64_t element, Outp
   }
 }
 
-/// The elements of a slice in the order in which they are stored, zeros in the padding and behind a short slice. Where
-/// the blocks of a group are padded, what stands there is the next group's, which nobody reads.
+/// Writes the elements of a slice in storage order, with zeros in the padding and after a short slice. If the blocks of
+/// a group are padded, the padding has elements of the next group, which are never read.
 template <class T>
 void write_stored(const Slice& slice, const Storage& storage, const T* data, Output& out) {
   constexpr size_t kBuffered = 65536;
@@ -140,7 +142,7 @@ void write_stored(const Slice& slice, const Storage& storage, const T* data, Out
   out.write(stored.data(), static_cast<int64_t>(stored.size() * sizeof(T)));
 }
 
-/// The same of filters [n, c, 3, 3], each as its points.
+/// The same for filters [n, c, 3, 3], each as its points.
 void write_points(const Slice& slice, const Storage& storage, const float* data, Output& out) {
   const int64_t filters = static_cast<int64_t>(slice.offsets[0].size()), side = storage.winograd_tile + 2;
   const int64_t channels = static_cast<int64_t>(slice.offsets[1].size());
@@ -175,7 +177,7 @@ void write_weight(const Weight& weight, const Constant& constant, const Mesh& me
   write_stored(slice, weight.storage, reinterpret_cast<const uint8_t*>(data), out);
 }
 
-/// Coordinates on all axes of a place for the slice of that number.
+/// Coordinates on all axes of a place for the slice with that number.
 Coordinates slice_coordinates(const Mesh& mesh, const std::vector<int>& axes, int number) {
   Coordinates coordinates(mesh.size());
   for (size_t a = axes.size(); a-- > 0;) {
@@ -220,14 +222,14 @@ void write_slice(const Plans& plans, size_t segment, const Coordinates& coordina
   const Mesh& mesh = first.places[first.segments[segment].place.index].mesh;
   const int64_t begin = segment_begin(first, segment);
   for (const auto& [weight, plan] : weights_of(plans, segment)) {
-    // An equal packing that another weight has brought already.
+    // Skips an equal packing that another weight has already written.
     if (start + weight->offset - begin < out.at()) continue;
     out.pad_to(start + weight->offset - begin);
     write_weight(*weight, (*plan->constants)[weight->constant], mesh, coordinates, out);
   }
 }
 
-/// Writes all slices of all segments. Returns the checksums that are to be written after them.
+/// Writes all slices of all segments. Returns the checksums, which must be written after them.
 std::vector<Checksum> write_segments(const Plans& plans, Output& out) {
   const Plan& plan = *plans.front();
   const std::vector<int64_t> files = segment_files(plan);

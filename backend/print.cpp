@@ -6,14 +6,14 @@
 //   For{Vector, i, 768}    host:    #pragma omp simd in front, for an innermost loop
 //                          device:  a plain loop of one thread
 //
-// Parentheses are placed here and nowhere else, where an operand binds less tightly than its place needs.
+// Only this printer places parentheses: where an operand binds less tightly than its place requires.
 #include "backend/print.h"
 
 namespace weftc {
 
 namespace {
 
-/// The operand that a placeholder "$12" at `at` names; moves `at` behind it.
+/// The number of the operand in a placeholder "$12" at `at`; moves `at` after it.
 size_t operand_number(const std::string& pattern, size_t& at) {
   size_t number = 0;
   for (++at; at < pattern.size() && isdigit(static_cast<unsigned char>(pattern[at])); ++at)
@@ -56,12 +56,12 @@ std::string text_of(const Expr& expr) {
 
 namespace {
 
-/// "a < b" with the bound in parentheses where it needs them.
+/// "a < b" with the bound in parentheses if necessary.
 std::string below(const std::string& variable, const Expr& bound) {
   return text_of(binary(name(variable), "<", bound));
 }
 
-// Walks over the statements and collects indented lines.
+// Visits the statements and collects indented lines.
 class Printer {
  public:
   explicit Printer(const LoopDialect& dialect) : dialect_(dialect) {}
@@ -128,8 +128,7 @@ class Printer {
                   "; " + (step.empty() ? "++" + loop.variable : loop.variable + step) + ") {",
               loop.body);
   }
-  /// Pointers are captured by value: through references the compiler reads them again and again, and leaves loops
-  /// scalar.
+  /// Captures pointers by value: through references the compiler reloads them, and leaves loops scalar.
   void print(const TeamTasks& tasks) {
     put_block("team.parallel(" + text_of(tasks.count) + ", " + std::to_string(tasks.grain) +
                   ", [=](int64_t begin, int64_t end) {",
@@ -145,7 +144,7 @@ class Printer {
     --depth_;
     put("}");
   }
-  /// Conditional assignments are one statement of one line; anything else has braces.
+  /// A conditional assignment is one statement on one line; anything else has braces.
   void put_conditional(const std::string& condition, const Statements& body) {
     std::string line;
     for (const Statement& statement : body) {

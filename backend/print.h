@@ -7,13 +7,13 @@ namespace weftc {
 /// C++ text of an expression.
 std::string text_of(const Expr& expr);
 
-/// What differs between targets in the text of a loop nest.
+/// Differences between targets in the text of a loop nest.
 class LoopDialect {
  public:
   virtual ~LoopDialect() = default;
-  /// A line in front of the loop, or nothing.
+  /// A line before the loop, or nothing.
   virtual std::string pragma(const For& loop) const = 0;
-  /// The first iteration of the loop that a thread runs, and by how much it steps.
+  /// The first iteration of the loop for a thread, and its step.
   virtual std::string first(LoopKind kind) const = 0;
   virtual std::string step(LoopKind kind) const = 0;
   /// The condition that is true for exactly one of the threads that share a loop of this kind.
@@ -22,7 +22,7 @@ class LoopDialect {
   virtual std::string barrier(LoopKind among) const = 0;
 };
 
-/// A comma behind which the line of a step may be broken: a character that no name or literal contains stands for the
+/// A comma after which the line of a step may be broken. A character that occurs in no name or literal replaces the
 /// space.
 inline constexpr char kBreak = '\v';
 inline constexpr const char* kComma = ",\v";

@@ -1,5 +1,5 @@
-// The names of everything that an emitted program declares: the Plan's own names, made legal and different from
-// each other. They are found once for the whole program, so that declarations, kernels and steps agree.
+// The names of everything that an emitted program declares: the Plan's own names, made legal and unique. They are
+// chosen once for the whole program, so that declarations, kernels and steps agree.
 #pragma once
 #include <map>
 #include <set>
@@ -12,17 +12,16 @@
 namespace weftc {
 
 struct ProgramNames {
-  std::string program;                         // what the executable is called
-  std::string space;                           // the namespace: that name, and of a variant its own inside it
+  std::string program;                         // name of the executable
+  std::string space;                           // the namespace: that name, with a variant's own inside it
   std::vector<std::vector<std::string>> axes;  // by place and axis
   std::vector<std::string> streams, buffers, weights, signals, transfers, blocks;
   std::vector<std::string> kernels;  // by kernel
-  std::vector<std::string> lives;    // by buffer: when it is live, for readers
+  std::vector<std::string> lives;    // by buffer: when it is live, for human readers
   Names taken;                       // all of them
 
-  // What layers have, where the text has them as a loop (layers.h). Buffers of one place have one name.
-  /// How a weight of each layer is declared, with that of the first: its name, and the constant that says how far the
-  /// others lie behind.
+  // For layers that the text has as a loop (layers.h); buffers of one position have one name. LayerWeights: the name of
+  // a weight that is declared for all layers with the first one's, and the constant with the distance of the others.
   struct LayerWeights {
     std::string name, layers;
   };
@@ -31,7 +30,7 @@ struct ProgramNames {
   std::vector<std::string> layer_lines;            // those constants
 
   explicit ProgramNames(const Plan& plan, const std::string& variant = "");
-  /// Axes of a place as an argument that names a rank group: "tp", "{tp, dp}", or "{}" for this rank alone.
+  /// Axes of a place as an argument that selects a rank group: "tp", "{tp, dp}", or "{}" for this rank alone.
   std::string group(PlaceId place, const std::vector<int>& axes) const;
 };
 

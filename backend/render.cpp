@@ -1,5 +1,5 @@
-// The template engine: lines are split once, control lines are noted, and blocks are rendered recursively with
-// the names that are visible in them.
+// The template engine. Lines are split once and control lines recorded; blocks are rendered recursively with the names
+// visible in them.
 #include "backend/render.h"
 
 #include <set>
@@ -22,7 +22,7 @@ struct Line {
   std::vector<std::string> words;  // of a control line
 };
 
-/// One level of names: the parameters, and what `for` calls its item.
+/// One level of names: the parameters, and the name of a `for` item.
 struct Level {
   const Params* params;
   std::string item;  // "" outside a for
@@ -31,7 +31,7 @@ struct Level {
 
 bool is_name(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// One template. It also notes every name that some line uses, for the check that no parameter is given in vain.
+// One template. It also records every name that a line uses, for the check that all parameters are used.
 class Renderer {
  public:
   explicit Renderer(std::string_view text) {
@@ -68,7 +68,7 @@ class Renderer {
     }
   }
 
-  /// The line behind the matching `end`.
+  /// The line after the matching `end`.
   size_t end_of(size_t at) const {
     int depth = 0;
     for (; at < kept_.size(); ++at) {
@@ -83,7 +83,7 @@ class Renderer {
     check_failed(__FILE_NAME__, __LINE__, "template: a block has no end");
   }
 
-  // The text of a name, searched from the innermost `for` outwards; null if nobody gave it.
+  // The text of a name, searched from the innermost `for` outwards; null for an unknown name.
   const std::string* text_of(const std::string& name, const Level& level) {
     const size_t dot = name.find('.');
     for (const Level* l = &level; l; l = l->outer) {

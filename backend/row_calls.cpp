@@ -21,7 +21,7 @@ static bool is(const Statement& statement) {
   return std::holds_alternative<T>(statement.what);
 }
 
-/// The function that does what the loop does; null where there is none.
+/// The runtime's function for the loop; null without one.
 static const char* function_of(const For& loop, const Statements& body, const std::string& type) {
   const ReduceOp op = loop.accumulator->op;
   const bool stores = std::any_of(body.begin(), body.end(), is<Store>);
@@ -31,7 +31,7 @@ static const char* function_of(const For& loop, const Statements& body, const st
   return stores ? "weft::sum_of_stored<" : "weft::sum_of<";
 }
 
-/// True if the loop reduces what it computes from local values, may store it, and does nothing else.
+/// True if the loop reduces values computed from local ones, may store them, and does nothing else.
 static bool only_reduces(const For& loop) {
   if (loop.kind != LoopKind::Vector || !loop.accumulator) return false;
   if (!is_number(loop.first, 0) || !is_number(loop.step, 1)) return false;  // a part of a row
@@ -50,7 +50,7 @@ bool becomes_row_call(const For& loop) {
   return only_reduces(loop) && !is_short(loop.bound) && function_of(loop, all_of_body(loop.body), "float");
 }
 
-/// Where the accumulator of a loop is declared, among the statements in front of it.
+/// The declaration of a loop's accumulator among the statements before it.
 static Statements::iterator declaration_of(Statements& statements, Statements::iterator loop, const std::string& name) {
   const auto found = std::find_if(statements.begin(), loop, [&](const Statement& statement) {
     const Let* let = std::get_if<Let>(&statement.what);
@@ -75,7 +75,7 @@ static Callback call_of(const For& loop, const Let& accumulator, const char* fun
   return callback;
 }
 
-/// True if one of the statements, not those inside them, has become a call.
+/// Replaces loops directly among the statements; true if one became a call.
 static bool call_here(Statements& statements) {
   bool has_call = false;
   for (size_t i = 0; i < statements.size(); ++i) {
@@ -95,13 +95,13 @@ static bool call_here(Statements& statements) {
   return has_call;
 }
 
-/// The same inside of them too, first.
+/// The same at any depth, innermost first.
 static bool make_calls(Statements& statements) {
   for (Statement& statement : statements) {
     Statements* body = statement.body();
     if (!body) continue;
     For* loop = std::get_if<For>(&statement.what);
-    // What is called has loops.
+    // The called function has loops of its own.
     if (make_calls(*body) && loop && loop->kind == LoopKind::Vector) loop->kind = LoopKind::Serial;
   }
   return call_here(statements);

@@ -10,7 +10,7 @@ struct SourceFile {
   std::string text;
 };
 
-/// What the sources are for: an executable; a library, whose C functions are in more files (library_files.h); one
+/// The form of the program: an executable; a library, whose C functions are in more files (library_files.h); one
 /// variant of either (variant_files.h).
 enum class ProgramForm { Executable, Library, Variant };
 

@@ -1,6 +1,6 @@
-// Statements of emitted code as trees: a loop nest before it is text. Generators build them, and the printer
-// (print.h) makes C++ of them. Questions about code that is not yet printed (does it contain a loop, does it
-// declare a name) are answered from the tree.
+// Statements of emitted code as trees: a loop nest before it is text. Generators build them, and the printer (print.h)
+// converts them to C++. Questions about unprinted code (whether it contains a loop or declares a name) are answered
+// from the tree.
 #pragma once
 #include <functional>
 #include <optional>
@@ -27,7 +27,7 @@ class Statements : public std::vector<Statement> {
 /// `const float y = value;`, or a variable that later statements change.
 struct Let {
   std::string type, name;
-  Expr value;  // empty: none yet
+  Expr value;  // empty: no initial value
   bool is_mutable = false;
 };
 /// `alignas(64) float y_row[768];`
@@ -46,11 +46,11 @@ struct Reduce {
   Expr into;
   Expr value;
 };
-/// `weft::store(y + i, y_4);`: a call for what it does.
+/// `weft::store(y + i, y_4);`: a call as a statement.
 struct Call {
   Expr call;
 };
-/// `return value;`: what a function or lambda gives.
+/// `return value;` of a function or lambda.
 struct Return {
   Expr value;
 };
@@ -58,17 +58,17 @@ struct Return {
 struct Comment {
   std::string text;
 };
-/// A declaration or a leaving that no other statement says, as a line of C++.
+/// A declaration or jump without a statement of its own kind, as a line of C++.
 struct Line {
   std::string text;
 };
 
-/// Who runs the iterations of a loop.
+/// The threads that run the iterations of a loop.
 enum class LoopKind : uint8_t {
   Serial,        // one thread
   Vector,        // one thread, several at once where the loop contains no other
-  Together,      // one thread, several at once, each of them through the loop inside
-  Unrolled,      // one thread, whose registers hold what each iteration computes
+  Together,      // one thread, several at once, each running the loop inside
+  Unrolled,      // one thread, which keeps the results of each iteration in registers
   Threads,       // all threads of the grid take them in turn
   Warps,         // all warps of the grid
   Blocks,        // all blocks of the grid
@@ -87,10 +87,10 @@ struct For {
   std::string variable = {};
   Expr bound = {};
   Expr first = 0;
-  Expr step = 1;  // for loops of one thread; the others step by the number of those who take turns
+  Expr step = 1;  // for loops of one thread; others step by the number of threads that share the loop
   std::string type = "int64_t";
   std::optional<Accumulator> accumulator = {};
-  int64_t most = 0;  // iterations at most, of all who take turns together; 0: not known
+  int64_t most = 0;  // maximum number of iterations over all threads that share the loop; 0: not known
   Statements body = {};
 };
 /// Tasks [0, count), of which threads of the team take ranges [begin, end) of at least `grain`.
@@ -99,9 +99,8 @@ struct TeamTasks {
   int64_t grain = 1;
   Statements body = {};
 };
-/// A team's range of tasks, cut into runs: a run ends at the next multiple of `run` or with the range. Inside,
-/// `first` is the position of the run's first task behind the last multiple, and `next` is the task behind its
-/// end.
+/// A team's range of tasks, cut into runs: a run ends at the next multiple of `run` or with the range. Inside, `first`
+/// is the position of the run's first task after the last multiple, and `next` is the task after its end.
 struct TeamRuns {
   Expr run;
   Statements body = {};
@@ -114,12 +113,12 @@ struct If {
 struct Barrier {
   LoopKind among;  // Lanes or BlockThreads
 };
-/// Statements that one lane runs for all, because all lanes of the row have the same values.
+/// Statements that one lane runs for all, because all lanes of the row have equal values.
 struct OneLane {
   LoopKind lanes = LoopKind::Lanes;  // Lanes, BlockThreads, or Threads: one of the whole grid
   Statements body = {};
 };
-/// A call whose last argument is a lambda: `head` ends with its brace, `close` is what stands behind the body.
+/// A call whose last argument is a lambda: `head` ends with its brace, `close` follows the body.
 struct Callback {
   std::string head;
   Statements body = {};
@@ -129,8 +128,8 @@ struct Callback {
 struct Braces {
   Statements body = {};
 };
-/// A place for statements that are not known yet, and may stay empty: the statements that keep a value for a
-/// later loop are written when that loop asks for the value. Copies of a Later share one place.
+/// A place for statements that are not known yet, and may stay empty. The statements that keep a value for a later loop
+/// are written when that loop requests the value. Copies of a Later share one place.
 struct Later {
   std::shared_ptr<Statements> statements = std::make_shared<Statements>();
 };
@@ -172,10 +171,10 @@ bool has_loop(const Statements& statements);
 /// True if one of the statements, not those inside them, declares a name.
 bool has_declaration(const Statements& statements);
 void append(Statements& statements, Statements more);
-/// Loops over vectors take one element at a time.
+/// Makes loops over vectors take one element at a time.
 void make_serial(Statements& statements);
-/// Adds the statements of one part of a body. Where they declare names outside of loops, they get braces of their own,
-/// because each part names its values afresh.
+/// Adds the statements of one part of a body. If they declare names outside of loops, they get braces of their own,
+/// because each part chooses its names independently.
 void append_part(Statements& statements, Statements part);
 
 }  // namespace weftc

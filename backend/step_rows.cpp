@@ -1,5 +1,5 @@
-// Loops whose rows threads share, as steps: each thread goes through all trips for its rows, or through a chain of
-// kernels for one block of rows after the other.
+// Loops whose rows threads share, as steps. Each thread runs all trips for its rows, or a chain of kernels for one
+// block of rows after the other.
 #include <algorithm>
 
 #include "backend/kernel_context.h"
@@ -19,7 +19,7 @@ bool StepText::takes_team(const LoopStep& loop) const {
   });
 }
 
-/// Each thread goes through all trips for its rows, as one step: threads are not in the same trip.
+/// Each thread runs all trips for its rows, as one step: threads may be in different trips.
 StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   ++loops_;
   shared_ = &trips;
@@ -52,7 +52,7 @@ StepText::Lines StepText::shared_loop(const Step& s, const LoopStep& trips) {
   return wrapped(s, lines);
 }
 
-/// A product as C++ has it: the numbers in front as one, which is left out where it is 1.
+/// A product in C++: constant factors are multiplied into one number, which is omitted if it is 1.
 struct Product {
   int64_t number = 1;
   std::vector<std::string> names;
@@ -65,7 +65,7 @@ struct Product {
   }
 };
 
-/// Times the blocks of an axis.
+/// Multiplies by the number of blocks of an axis.
 static void multiply(Product& product, const SharedRows& rows, size_t a) {
   const RowAxis& axis = rows.axes[a];
   if (axis.in_one_block()) return;
@@ -76,8 +76,8 @@ static void multiply(Product& product, const SharedRows& rows, size_t a) {
                                             : row_words(a, rows.axes.size()).blocks);
 }
 
-/// "const int64_t all_rows = *r[seq], row_blocks = (all_rows + 119) / 120;" for each axis that has as many rows as only
-/// a run knows.
+/// "const int64_t all_rows = *r[seq], row_blocks = (all_rows + 119) / 120;" for each axis with a run-time number of
+/// rows.
 StepText::Lines StepText::rows_of_run(const SharedRows& rows) const {
   Lines lines;
   for (size_t a = 0; a < rows.axes.size(); ++a) {
@@ -96,7 +96,7 @@ StepText::Lines StepText::rows_of_run(const SharedRows& rows) const {
 /// "const int64_t row = block % 13 * 120, rows = std::min<int64_t>(120, 1500 - row);" for each axis.
 StepText::Lines StepText::block_of_rows(const SharedRows& rows) const {
   Lines lines;
-  Product inside;  // blocks of the axes inside
+  Product inside;  // blocks of the inner axes
   for (size_t a = rows.axes.size(); a-- > 0;) {
     const RowAxis& axis = rows.axes[a];
     if (axis.in_one_block()) continue;
@@ -121,7 +121,7 @@ StepText::Lines StepText::block_of_rows(const SharedRows& rows) const {
   return lines;
 }
 
-/// What a thread has for its blocks of rows: memory between kernels, and panels that it keeps.
+/// Memory of a thread for its blocks of rows: values between kernels, and panels that it keeps.
 StepText::Lines StepText::memory_of_thread(const LoopStep& kernels) {
   Lines lines, replacing;
   for (const BufferId id : kernels.rows->own) {
@@ -145,7 +145,7 @@ StepText::Lines StepText::memory_of_thread(const LoopStep& kernels) {
   return lines;
 }
 
-/// Each thread goes through all kernels for a block of rows, as one step.
+/// Each thread runs all kernels for a block of rows, as one step.
 StepText::Lines StepText::chain(const Step& s, const LoopStep& kernels) {
   shared_ = &kernels;
   Product blocks;

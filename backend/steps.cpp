@@ -2,7 +2,7 @@
 //
 //   r.step({compute, "h.0.mlp.c_fc", "MatMul h.0.mlp.c_fc"}, [&] { h_mlp_c_fc(r.team(), r[x], r[w], r[y]); });
 //
-// Waits stand in front of a step and signals behind it, unless its kernel waits or signals by itself.
+// Waits come before a step and signals after it, unless its kernel waits or signals by itself.
 #include "backend/steps.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace weftc {
 
-/// The line as it is printed.
+/// The line without marks for breaks.
 static std::string plain(std::string line) {
   std::replace(line.begin(), line.end(), kBreak, ' ');
   return line;
@@ -104,7 +104,7 @@ StepText::Lines StepText::leaf(const Step& s) {
   if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return collective(s, *what);
   if (const auto* what = std::get_if<SendStep>(&s.what)) {
     const TransferTable& table = plan_.transfers[static_cast<size_t>(what->transfer)];
-    // An evaluation leaves out who receives it.
+    // An evaluation omits the receiver.
     const bool trains = plan_.has_stages && plan_.training && in_forward_ && s.phase != Phase::Forward;
     return {(trains ? "if (!r.evaluates()) r.send(" : "r.send(") +
             names_.transfers[static_cast<size_t>(what->transfer)] + kComma + mb + kComma + handle(table.from) + ");"};
@@ -127,7 +127,7 @@ std::string StepText::head(const Step& s) const {
   return text + "}" + kComma + (times_.empty() ? "" : times_.back().variable + kComma) + "[&] {";
 }
 
-/// Breaks a call behind an argument where it is longer than a line.
+/// Breaks a call after an argument if it is longer than a line.
 StepText::Lines StepText::broken(const std::string& line, size_t limit) {
   const size_t open = line.find('(');
   const std::string indent(open == std::string::npos || open > 60 ? 4 : open + 1, ' ');
@@ -206,14 +206,13 @@ StepText::Lines StepText::copy(const Step& s, const CopyStep& what) {
       shared_ ? "rows * " + shared_->rows->axes[0].strides.at(what.from).text() : count_text(from.dims());
   const std::string operands = pointer(what.to) + kComma + pointer(what.from) + kComma + count;
   if (!adds) return {"r.copy(" + operands + ");"};
-  // The first chunk begins the total.
+  // The first chunk initialises the total.
   const std::string first = times_.empty() ? "true" : times_.back().variable + " == 0";
   const ReduceOp op = from.type.layout[static_cast<int>(from.mesh.size()) - 1].op;
   return {"r.accumulate(" + reduction(op) + kComma + operands + kComma + first + ");"};
 }
 
-/// What a rank holds of a dimension of run-time length that is exchanged, in a request; nothing where only steps know
-/// it.
+/// A rank's part of an exchanged dimension of run-time length, in a request; nothing if only steps know it.
 std::optional<std::string> StepText::held(int dim, const CollectiveStep& step) const {
   const std::optional<std::string> whole =
       length(length_of(step.from_type.shape[static_cast<size_t>(dim)]), step.place);
@@ -237,7 +236,7 @@ std::string StepText::extent(const ExchangeBox::Dim& dim, const CollectiveStep& 
   return join(factors, " * ");
 }
 
-/// Of a box that is one run of elements: how many.
+/// The number of elements of a box that is one run of elements.
 std::string StepText::count(const ExchangeBox& box, const CollectiveStep& step) const {
   const bool is_shorter = box.dims.size() == 1 && !box.dims[0].lengths.empty();
   return is_shorter ? extent(box.dims[0], step) : count_text({box.elements()});
@@ -268,7 +267,7 @@ std::string StepText::exchange(const ExchangeBox& box, const CollectiveStep& ste
   return "weft::Exchange{" + join(parts, kComma) + "}";
 }
 
-/// A broadcast; or a reduction, whose result is the operand itself on all ranks but the root.
+/// A broadcast, or a reduction whose result is the operand itself on all ranks but the root.
 StepText::Lines StepText::rooted(const CollectiveStep& what, const std::string& source, const std::string& count) {
   const std::string group = names_.group(what.place, what.axes) + kComma + std::to_string(what.root) + kComma;
   const std::string target = pointer(what.to);
@@ -295,7 +294,7 @@ StepText::Lines StepText::collective(const Step& s, const CollectiveStep& what) 
             pointer(what.to, first) + kComma + exchange(*box, what) + ");"};
   if (has_root(what.kind)) return rooted(what, source, count(*box, what));
   const bool reduces = what.kind == OpKind::AllReduce || what.kind == OpKind::ReduceScatter;
-  // A window on both sides: large ones are reduced part by part.
+  // With windows on both sides, large ones are reduced part by part.
   const bool split = what.kind == OpKind::AllReduce && plan_.buffer(what.to).window;
   const char* call = what.kind == OpKind::AllReduce       ? "all_reduce"
                      : what.kind == OpKind::ReduceScatter ? "reduce_scatter"
@@ -323,7 +322,7 @@ static std::string loop_head(const std::string& v, int trips) {
   return "for (int " + v + " = 0; " + v + " < " + std::to_string(trips) + "; ++" + v + ") {";
 }
 
-/// The axes over which a step meets other ranks, as an argument; "" where it does not.
+/// The axes over which a step meets other ranks, as an argument; "" without such axes.
 std::string StepText::group_of(const Step& s) const {
   if (const auto* what = std::get_if<CollectiveStep>(&s.what)) return names_.group(what->place, what->axes);
   const auto* launch = std::get_if<LaunchStep>(&s.what);
@@ -348,9 +347,9 @@ StepText::Lines StepText::for_loop(const Step& s, const ForStep& loop) {
   return lines;
 }
 
-/// The ranks whose flags a kernel of a loop raises and awaits, as an argument. Where a table reaches its own group
-/// only, these are those that it meets itself, for a library may do what is beside it: at least this rank, for its own
-/// streams.
+/// The ranks whose flags a loop's kernel raises and awaits, as an argument. If a table has its own group only, these
+/// are the ranks that the kernel itself meets, since a library may run beside it. They include at least this rank, for
+/// its own streams.
 std::string StepText::group_of_table(const ForStep& loop, const std::vector<const Step*>& inside) const {
   if (!dialect_of(plan_.target).facts.has_group_tables) {
     for (const Step& step : loop.body)
@@ -366,7 +365,7 @@ std::string StepText::group_of_table(const ForStep& loop, const std::vector<cons
   return "{}";
 }
 
-/// Kernels that steps launch on a grid are not called: loops over chunks have functions instead.
+/// Kernels that steps launch on a grid cannot be called; loops over chunks call functions instead.
 void StepText::write_called(const Step& step) {
   const auto* launch = std::get_if<LaunchStep>(&step.what);
   if (!launch || !dialect_of(plan_.target).facts.has_grid || functions_.contains(launch->kernel.index)) return;
@@ -375,7 +374,7 @@ void StepText::write_called(const Step& step) {
       write_kernel(plan_, kernel, kernels_[launch->kernel.index].name, diags_, KernelUse::InChunks);
 }
 
-/// What a library must not make while a kernel waits for its collectives.
+/// Prepares a library's resources that it must not create while a kernel waits for its collectives.
 StepText::Lines StepText::preparations(const std::vector<Step>& steps) const {
   Lines lines;
   for (const Step& step : steps) {
@@ -387,7 +386,7 @@ StepText::Lines StepText::preparations(const std::vector<Step>& steps) const {
   return lines;
 }
 
-/// A step that runs the loop as a kernel, and a loop of the steps on other streams.
+/// A step that runs the loop as a kernel, and a loop over the steps on other streams.
 StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const std::string& variable) {
   std::vector<const Step*> inside;
   std::vector<Step> beside;
@@ -412,7 +411,7 @@ StepText::Lines StepText::one_kernel(const Step& s, const ForStep& loop, const s
   return lines;
 }
 
-/// The call of the function that makes the innermost loop, which is written the first time.
+/// The call of the function for the innermost loop, which is written at the first call.
 std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel) {
   const TargetDialect& dialect = dialect_of(plan_.target);
   const For loop{
@@ -440,8 +439,8 @@ std::string StepText::chunk_kernel_call(const Step& s, const ChunkKernel& kernel
   return launch_of(dialect, text, true, kernel.arguments());
 }
 
-/// The body belongs to one stream: one step, whose body holds the inner steps. Else every stream walks it, and what it
-/// depends on is awaited by all.
+/// If the body belongs to one stream: one step, whose body holds the inner steps. Otherwise every stream runs the
+/// branch, and all wait for its condition.
 StepText::Lines StepText::branch(const Step& s, const IfStep& choice) {
   std::set<int> streams = streams_in(choice.then_body);
   streams.merge(streams_in(choice.else_body));

@@ -9,24 +9,26 @@ namespace weftc {
 
 namespace {
 
-/// Rows up to a page or two come in time without being asked for, and so do operands that stay in a cache (of 4 MiB
-/// each, requests cost a LayerNormalization 10 %; of 8 MiB each, they gain 5 %, and of 16 MiB a third).
+/// Rows of up to a page or two arrive in time without prefetch, and so do operands that stay in a cache. With operands
+/// of 4 MiB each, prefetches cost a LayerNormalization 10 %. With 8 MiB each they gain 5 %, with 16 MiB a third.
 constexpr int64_t kLeastRowBytes = 8192, kLeastBytes = int64_t{8} << 20;
-/// A result of so many bytes, beside an operand of as many, fills the 32 MiB that cores of today's servers share.
+/// A result of this many bytes, together with an operand of as many, fills the 32 MiB cache that cores of today's
+/// servers share.
 constexpr int64_t kLeastStoredBytes = int64_t{16} << 20;
 constexpr int64_t kLineBytes = 64;
-/// A row of one pass: shorter ones are mostly ends, which are stored as usual.
+/// A row in a kernel of one pass: shorter rows are mostly ends, which are stored as usual.
 constexpr int64_t kLeastLoneRowBytes = 1024;
-/// Elements of a part at most. Requests a line at a time, between loads and stores, are slower than bursts of them.
+/// Maximum number of elements of a part. Prefetches of single lines, between loads and stores, are slower than bursts
+/// of them.
 constexpr int64_t kMostInPart = 512;
 
-/// A loop over all of a row, or a call that has one.
+/// A loop over a whole row, or a call that contains one.
 struct Pass {
   Statement* statement;
   For* loop;  // null in a call
   bool stores;
 };
-/// Elements of an operand, which the passes read in order.
+/// Elements of an operand that the passes read in order.
 struct Stream {
   std::string base;
   IndexExpr index;
@@ -53,7 +55,7 @@ For& elements_of(For& pass) {
   return number_of(pass.step) > 1 && inner ? *inner : pass;
 }
 
-/// Where a loop ends with the store of an element, its only one: that element.
+/// The element stored at the end of a loop, if it is the only one.
 Expr stored_element(const For& loop) {
   const Statements& body = loop.body;
   if (body.empty() || !std::holds_alternative<Store>(body.back().what)) return {};
@@ -61,7 +63,7 @@ Expr stored_element(const For& loop) {
   return is_only_one ? std::get<Store>(body.back().what).to : Expr();
 }
 
-/// The element type of an operand; nothing for an array of the kernel's own.
+/// The element type of an operand; nothing for a local array of the kernel.
 std::optional<DType> dtype_of(KernelContext& context, const std::string& base) {
   for (size_t i = 0; i < context.kernel.parameters.size(); ++i)
     if (context.parameter_name(i) == base) return context.kernel.parameters[i].type.dtype;
@@ -76,10 +78,10 @@ bool is_stored_as_vectors(KernelContext& context, const std::string& base) {
   return dtype == DType::F32 || dtype == DType::F64;
 }
 
-/// True if a loop takes one element after the other and carries nothing along.
+/// True if a loop handles one element after the other and carries no values.
 bool is_plain(const For& loop) { return loop.kind == LoopKind::Vector && !loop.accumulator && !has_loop(loop.body); }
 
-/// The call that stores in `row` what the plain loop stores, an element for each value of its variable.
+/// The call that stores the elements of a plain loop in `row`, one for each value of its variable.
 Callback past_caches(For loop, const Expr& row) {
   std::string head = text_of(
       call("weft::store_past_caches", {row, loop.first, loop.bound, name("[&](int64_t " + loop.variable + ") {")}));
@@ -97,13 +99,13 @@ class RowLoop {
   bool stream() {
     if (passes_.empty() || !passes_.back().loop) return false;
     count_ = number_of(passes_.back().loop->bound), variable_ = elements_of(*passes_.back().loop).variable;
-    if (passes_.size() > 1) ask_for_next();  // else memory is read in order
+    if (passes_.size() > 1) ask_for_next();  // otherwise memory is read in order
     return store_past_caches();
   }
 
  private:
-  /// Each part of the pass that computes most, which keeps what it computes, else of the last one, begins with a
-  /// request for elements of the next row.
+  /// Adds prefetches of the next row to each part of a pass: the pass that computes most and keeps its results, else
+  /// the last one.
   void ask_for_next() {
     std::vector<Stream> streams;
     for_each_expression(loop_.body, [&](const Expr& expr) {
@@ -135,21 +137,21 @@ class RowLoop {
     if (bytes % kLineBytes != 0 || !is_plain(elements)) return false;
     if (passes_.size() == 1 && bytes < kLeastLoneRowBytes) return false;
     const Expr row = address(stream->base, substitute(stream->index, variable_, 0));
-    // A loop in parts stays, and holds the call.
+    // A loop in parts stays, and contains the call.
     Statement& replaced = &elements == &last ? *passes_.back().statement : last.body.back();
     replaced = past_caches(std::move(elements), row);
     if (loop_.kind == LoopKind::Vector) loop_.kind = LoopKind::Serial;
     return true;
   }
 
-  /// Elements of a part of the pass; 0 where it has none and cannot be cut.
+  /// Number of elements of a part of the pass; 0 if it has no parts and cannot be cut.
   int64_t part_in(const Pass& pass) const {
     For* loop = pass.loop;
     if (!loop || number_of(loop->bound) != count_) return 0;
     if (number_of(loop->step) > 1) return number_of(loop->step);
     return is_plain(*loop) && loop->variable == variable_ ? equal_part(count_, kMostInPart) : 0;
   }
-  /// True if the pass is in parts now.
+  /// Cuts the pass; true if it is in parts afterwards.
   bool cut(Pass& pass) const {
     const int64_t part = part_in(pass);
     if (part && number_of(pass.loop->step) == 1) {
@@ -162,7 +164,7 @@ class RowLoop {
     return index_variable(pass.loop->variable, 0, count_ - part_in(pass));
   }
 
-  /// An element of a row of an operand, of so many bytes at least, whose rows lie one behind the other.
+  /// An element of a row of an operand with at least this many bytes, whose rows are contiguous.
   std::optional<Stream> stream_of(const Expr& expr, int64_t least_bytes) const {
     const Expr::Node& node = expr.node();
     if (node.kind != Expr::Node::Kind::Element || node.operands[0].expr.node().kind != Expr::Node::Kind::Index)
@@ -181,7 +183,7 @@ class RowLoop {
   std::string variable_;
 };
 
-/// True if the loop over all tasks, each of them an element of the result, stores past the caches now.
+/// True if the loop over all tasks, one for each element of the result, stores past the caches now.
 bool stream_elements(KernelContext& context, Statement& statement, int64_t count) {
   For* loop = std::get_if<For>(&statement.what);
   const Expr stored = loop && is_plain(*loop) ? stored_element(*loop) : Expr();
@@ -194,7 +196,7 @@ bool stream_elements(KernelContext& context, Statement& statement, int64_t count
   return true;
 }
 
-/// True if something in the statements stores past the caches and is not finished.
+/// True if a loop in the statements stores past the caches and is not finished.
 bool stream_inside(KernelContext& context, Statements& statements, bool in_tasks) {
   bool stores = false;
   for (Statement& statement : statements) {

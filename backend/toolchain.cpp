@@ -1,6 +1,6 @@
-// The sources are compiled in parallel, as many at once as there are jobs, and linked; then the packed weights, the
-// manifest and a footer that finds them become a section of the executable. All of it is written beside the
-// result's place and renamed, so that a failure leaves what was there.
+// Compiles the sources in parallel, as many at once as there are jobs, and links them. The packed weights, the manifest
+// and a footer that locates them become a section of the executable. All files are written next to the result and
+// renamed, so that a failure leaves the old result.
 #include "backend/toolchain.h"
 
 #include <fcntl.h>
@@ -30,15 +30,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A compiler run under way.
+/// A running compiler.
 struct Job {
   const char* verb;
-  std::string file;  // what it makes, for people
+  std::string file;  // its output, for messages
   std::string log;
   std::chrono::steady_clock::time_point begin;
 };
 
-/// Starts a command whose output goes to a file; nothing where that fails (errno says why).
+/// Starts a command whose output goes to a file; nothing on failure (errno says why).
 std::optional<pid_t> start(const Command& command, const std::string& log) {
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (out < 0) return {};
@@ -54,14 +54,14 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The first lines of a compiler's log: what it complains about stands there.
+/// The first lines of a compiler's log, which have the errors.
 std::string log_head(const std::string& log) {
   size_t end = 0;
   for (int lines = 0; lines < 20 && end != std::string::npos; ++lines) end = log.find('\n', end ? end + 1 : 0);
   return log.substr(0, std::min<size_t>(end, 4000));
 }
 
-/// What a compiler that failed has printed; without a word from it, how it ended and whether its files had room.
+/// The output of a failed compiler. If it is empty, how the compiler ended and whether the disk is full.
 std::string complaint(const Job& job, int status) {
   std::string log = log_head(read_file(job.log));
   if (!log.empty()) return log;
@@ -80,7 +80,7 @@ class Compiles {
     jobs_ = options.jobs > 0 ? static_cast<size_t>(options.jobs) : std::max(1u, std::thread::hardware_concurrency());
   }
 
-  /// Runs a command when a place is free.
+  /// Runs a command once a job slot is free.
   void run(const Command& command, const std::string& file, const std::string& log) {
     while (running_.size() >= jobs_) wait_one();
     const std::optional<pid_t> child = start(command, log);
@@ -94,7 +94,7 @@ class Compiles {
 
  private:
   void wait_one() {
-    // Only our own children: a library that is linked with us may have others.
+    // Waits only for its own children: a library linked with it may have others.
     for (const auto& [child, job] : running_) {
       const std::optional<int> status = end_of_child(child, running_.size() == 1);
       if (!status) continue;
@@ -105,7 +105,7 @@ class Compiles {
     }
     usleep(2000);
   }
-  /// A line for each file that is done.
+  /// Prints a line for each finished file.
   void show(const Job& job) {
     ++done_;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - job.begin).count();
@@ -118,7 +118,7 @@ class Compiles {
   }
 
   const BuildOptions& options_;
-  const size_t count_;  // commands in all, the link with them
+  const size_t count_;  // number of commands, including the link
   size_t done_ = 0;
   Diags& diags_;
   size_t jobs_;
@@ -134,9 +134,9 @@ std::vector<std::string> path_flags(const BuildOptions& options, const fs::path&
 
 bool is_kernel_file(const std::string& file) { return file.find("kernels/") != std::string::npos; }
 
-/// Whether a file is compiled for each level of CPUs. Products, convolutions, sums and what runs in chunks are. Other
-/// kernels wait for memory, which wider vectors read no faster: further levels take those of the lowest, whose bits are
-/// the same where it multiplies and adds in one instruction too.
+/// Whether a file is compiled for each level of CPUs. Products, convolutions, sums and kernels in chunks are. Other
+/// kernels are bound by memory, which wider vectors do not read faster. Further levels use those of the lowest, which
+/// give the same bits if it also multiplies and adds in one instruction.
 bool is_level_file(const Target& target, const std::string& file) {
   if (!is_kernel_file(file)) return false;
   if (!target.has_levels() || !find_host_arch(target.archs.front())->has_fma) return true;
@@ -144,7 +144,7 @@ bool is_level_file(const Target& target, const std::string& file) {
          file.find("kernels/chunks") != std::string::npos;
 }
 
-/// The compiler and all its flags but includes.
+/// The compiler and all its flags except includes.
 Command compiler_of(const Target& target, const BuildOptions& options, const fs::path& root, const std::string& file) {
   const TargetDialect& dialect = dialect_of(target);
   const Compilers compilers{options.compiler, options.toolkit, options.quick};
@@ -175,7 +175,7 @@ Command compile_command(const Target& target, const BuildOptions& options, const
   return command;
 }
 
-/// The runtime library's part that talks MPI. It is compiled with the program, since each MPI has its own headers.
+/// The part of the runtime library that uses MPI. It is compiled with the program, since each MPI has its own headers.
 struct NetworkPart {
   std::string name, object;
   Command command;
@@ -211,7 +211,7 @@ bool write_sources(const std::vector<SourceFile>& files, const fs::path& root, D
   return true;
 }
 
-/// The objects of a program, some of which are compiled once for each level of CPUs.
+/// The objects of a program; some are compiled once for each level of CPUs.
 class ProgramBuild {
  public:
   ProgramBuild(const Target& target, const std::vector<SourceFile>& files, const BuildOptions& options, Diags& diags)
@@ -241,7 +241,7 @@ class ProgramBuild {
     return levels;
   }
 
-  /// Objects that programs share have names by what they are made of.
+  /// Objects that programs share are named by a hash of their inputs.
   std::string object(const SourceFile& file, const std::string& level = "") const {
     if (!options_.objects.empty())
       return format("{}/{}.o", options_.objects,
@@ -249,7 +249,7 @@ class ProgramBuild {
     return (root_ / (file.path + (level.empty() ? "" : "." + level) + ".o")).string();
   }
 
-  /// Large files first, so that the last core is not left alone with one.
+  /// Large files come first, so that the last core is not left alone with one.
   bool compile() {
     std::vector<const SourceFile*> order = sources_;
     std::stable_sort(order.begin(), order.end(),
@@ -276,9 +276,9 @@ class ProgramBuild {
                    file.path + (level.empty() ? "" : " for " + level), to + ".log");
   }
 
-  /// One object for each further level: its own kernels, and the program that calls them and those of the lowest. All
-  /// of its symbols but the program's are its own: a linker that finds a function of some template twice takes the
-  /// first it meets.
+  /// One object for each further level: its own kernels, and the program that calls them and those of the lowest level.
+  /// All its symbols except the program's are local: a linker that finds a template's function twice takes the first
+  /// one.
   bool join_levels() {
     for (const Target& level : levels_) {
       const std::string& arch = level.archs.front();
@@ -308,12 +308,12 @@ class ProgramBuild {
     link.insert(link.end(), options_.mpi_flags.begin(), options_.mpi_flags.end());
     if (!dialect.libraries.empty()) link.push_back("-L" + options_.toolkit + "/lib");
     link.insert(link.end(), dialect.libraries.begin(), dialect.libraries.end());
-    // Of the tiles of a level (runtime_lib/tiles) only those that kernels call. A device's toolkit has sections of its
-    // own, for which nothing here was tried.
+    // Keeps only the called tiles of a level (runtime_lib/tiles). A device's toolkit has sections of its own, for which
+    // this is untested.
     if (!dialect.toolkit) link.emplace_back("-Wl,--gc-sections");
     for (const char* word : {"-static-libstdc++", "-static-libgcc", "-pthread", "-Wl,--build-id=none", "-s"})
       link.emplace_back(word);
-    // Whatever else a process has loaded, the library calls its own runtime.
+    // The library must call its own runtime, whatever else a process has loaded.
     if (!options_.library.empty())
       link.insert(link.end(),
                   {"-shared", "-Wl,-soname,lib" + options_.library + ".so", "-Wl,--exclude-libs,ALL", "-Wl,-z,defs"});
@@ -326,7 +326,7 @@ class ProgramBuild {
   const fs::path root_;
   const std::vector<Target> levels_;
   std::vector<const SourceFile*> sources_;
-  std::string headers_;  // that the sources may include
+  std::string headers_;  // headers that the sources may include
   std::optional<Compiles> compiles_;
   std::vector<std::string> objects_;  // in the order of the link
 };
@@ -371,7 +371,7 @@ BuildResult write_source_folder(const Plans& plans, const std::vector<SourceFile
   if (error) return file_failed(diags, runtime.string(), error.message());
   const fs::path transport = runtime / "transport.cmake";
   if (!options.over_mpi)
-    fs::remove(transport, error);  // of sources that lay here before
+    fs::remove(transport, error);  // left from earlier sources
   else if (const std::string why = write_file(transport, transport_text(options)); !why.empty())
     return file_failed(diags, transport.string(), why);
   if (weights_bytes(*plans.front()) == 0) return BuildResult::Built;

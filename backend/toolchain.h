@@ -1,5 +1,5 @@
-// Sources -> executable: the compiler's runs, the link, the weights behind it. Also source folders that build by
-// themselves.
+// Builds an executable from sources: compiler runs, link, and appended weights. Also writes source folders that build
+// by themselves.
 #pragma once
 #include "backend/emit.h"
 #include "backend/pack.h"
@@ -7,19 +7,19 @@
 namespace weftc {
 
 struct BuildOptions {
-  std::string work_dir;         // sources, objects and logs; made if it is not there
+  std::string work_dir;         // sources, objects and logs; created if necessary
   std::string output;           // the executable, or the folder of sources
   std::string runtime_dir;      // runtime_lib: include/, src/, program.cmake
   std::string runtime_library;  // libweft_runtime.a
   std::string compiler = "g++";
-  std::string library = "";                 // its name, where a shared library is built and no executable
-  bool over_mpi = false;                    // else the ranks of host programs share memory
-  std::vector<std::string> mpi_flags = {};  // what compiles and links programs of an MPI
-  std::string mpicc = "";                   // the wrapper of the MPI that sources are for; empty: any that CMake finds
-  std::string toolkit;                      // bin/, include/, lib/ of a target that has one
-  std::string precompiled = "";             // a folder for precompiled headers (precompiled.h); empty: none
-  std::string objects = "";                 // a folder of objects, for many programs of these options; empty: none
-  bool quick = false;                       // less optimisation: for programs that run once
+  std::string library = "";                 // name of a shared library; empty: an executable is built
+  bool over_mpi = false;                    // otherwise the ranks of host programs share memory
+  std::vector<std::string> mpi_flags = {};  // flags to compile and link programs for an MPI
+  std::string mpicc = "";                   // wrapper of the MPI that sources are for; empty: any that CMake finds
+  std::string toolkit;                      // bin/, include/, lib/ of the target's toolkit, if it has one
+  std::string precompiled = "";             // folder for precompiled headers (precompiled.h); empty: none
+  std::string objects = "";                 // folder of objects for many programs with these options; empty: none
+  bool quick = false;                       // less optimisation, for programs that run once
   int jobs = 0;                             // 0: as many as there are cores
   bool progress = true;                     // a line for each file, on standard error
 };

@@ -27,7 +27,7 @@ struct ExchangeBox {
   std::vector<Dim> dims;
   std::vector<int64_t> source_by_me, target_by_peer;  // elements for each step of a coordinate, by axis of the step
   /// A ragged slice, of which the last rank has less: the dimension of the box that ends early, with the whole extent
-  /// and the block of a rank. by_peer: limited by the peer's share. by_me: limited by this rank's.
+  /// and the block of a rank. The peer's share limits `by_peer`, this rank's limits `by_me`.
   struct Clip {
     int dim = -1;
     int64_t extent = 0, block = 0;

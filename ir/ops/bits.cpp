@@ -1,12 +1,12 @@
-// BitShift (ONNX BitShift-28) of integers, and BitCast-26: pointwise ops whose text depends on an attribute
-// that the op's import or its operand's type sets.
+// BitShift (ONNX BitShift-28) of integers, and BitCast-26: pointwise ops. Their text depends on an attribute that the
+// op's import or its operand's type sets.
 #include "ir/ops/pointwise.h"
 
 namespace weftc {
 
 namespace {
 
-/// BitShift has a direction, which the scalar texts know as an integer.
+/// BitShift has a direction, which the scalar texts use as an integer.
 bool import_bit_shift(Graph& graph, OpId id, int, const OpView& view) {
   graph.edit(id).set("left", int64_t{text_of(view.op(), "direction") == "LEFT"});
   return true;

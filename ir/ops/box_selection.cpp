@@ -1,8 +1,8 @@
-// NonMaxSuppression (ONNX NonMaxSuppression-11): of boxes that overlap, the one with the best score. Boxes [batch, n,
-// 4] and scores [batch, classes, n]; the result has a row (batch, class, box) for each box that stays.
+// NonMaxSuppression (ONNX NonMaxSuppression-11): keeps the box with the best score of overlapping boxes. Boxes are
+// [batch, n, 4] and scores [batch, classes, n]; the result has a row (batch, class, box) for each remaining box.
 //
-// BoxChoice finds them: each class of each image is a line, whose boxes are taken by their scores; one that overlaps
-// too much with a box that was taken before is left out.
+// BoxChoice finds them. Each class of each image is a line, whose boxes are visited in the order of their scores. A box
+// that overlaps too much with one selected before is dropped.
 //
 //   sorted 0.9 0.8 0.7 0.6     box 1 overlaps with 0, and 3 with 2     chosen 0 2 -1 -1
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 enum Operand : uint8_t { kBoxes, kScores, kMost, kOverlap, kLowest };
 
-/// Boxes of a line at most: all of them, or as many as a constant says; 0 where nothing says how many.
+/// Maximum number of boxes of a line: all of them, or a constant limit; 0 without that operand.
 int64_t most_of_a_line(const OpView& op) {
   if (!op.has(kMost)) return 0;
   const int64_t boxes = op.dims(kScores)[2];
@@ -56,7 +56,7 @@ bool infer_non_max_suppression(const OpView& op, std::vector<TensorType>& result
   return true;
 }
 
-/// Operands of BoxChoice: those of NonMaxSuppression, all but the last there and scalars.
+/// Operands of BoxChoice: those of NonMaxSuppression, all except the last present and scalars.
 bool infer_box_choice(const OpView& op, std::vector<TensorType>& results) {
   if (!check_shapes(op)) return false;
   Shape shape = op.type(kScores).shape;
@@ -89,7 +89,7 @@ Box box_at(const Tensor& boxes, int64_t at, bool has_middle) {
   return {std::min(a, c), std::min(b, d), std::max(a, c), std::max(b, d)};
 }
 
-/// Whether what both cover is more than that part of what they cover together.
+/// Whether the intersection of two boxes is more than that part of their union.
 bool overlap(const Box& a, const Box& b, double most) {
   const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
   const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
@@ -97,7 +97,7 @@ bool overlap(const Box& a, const Box& b, double most) {
   return width > 0 && height > 0 && both > 0 && a.area() > 0 && b.area() > 0 && either > 0 && both / either > most;
 }
 
-/// The boxes of one line that stay, in the order of their scores, of which the first is `scores[0]`.
+/// The remaining boxes of one line, in the order of their scores; `scores[0]` is the score of the first box.
 std::vector<int64_t> chosen_boxes(const EvalContext& context, int64_t image, const double* scores) {
   const Tensor& boxes = context.in(kBoxes);
   const bool has_middle = int_of(context.op, "center_point_box") != 0;

@@ -9,7 +9,7 @@ namespace weftc {
 /// run-time lengths. Integers are divided.
 ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims);
 /// log(sum(exp(x))) over `axes`, which keep extent 1. The maximum is subtracted first, so that no exponential
-/// overflows; where it is infinite, it is the result.
+/// overflows; if it is infinite, it is the result.
 ValueId log_sum_exp(Builder& build, ValueId x, const std::vector<int64_t>& axes);
 
 /// op(x, y) where y becomes a constant scalar of x's dtype.

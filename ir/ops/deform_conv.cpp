@@ -1,5 +1,5 @@
-// DeformConv (ONNX DeformConv-22): a convolution whose window reads at places that are moved by computed offsets. The
-// windows of all outputs are sampled (sampling.h), which makes columns, and the weights are multiplied by them:
+// DeformConv (ONNX DeformConv-22): a convolution whose window elements are moved by computed offsets. The windows of
+// all outputs are sampled (sampling.h), which gives columns, and the weights are multiplied by them:
 //
 //   columns[n, c, k, o] = mask[n, k, o] * x[n, c] at (o * stride - pad + k * dilation + offset[n, k, o])
 //   y[n, m, o]          = sum over c, k of w[m, c, k] * columns[n, c, k, o]  +  bias[m]

@@ -21,13 +21,13 @@ std::optional<OpKind> operation_of(const Op& op) {
   return {};
 }
 
-/// How many ranks the op joins; 0: as many as there are.
+/// The number of ranks that the op joins; 0: all.
 int64_t ranks_of(const Op& op) {
   const int64_t group = int_of(op, "group_size");
   return group > 0 ? group : op.integer_or("nb_rank", 0);
 }
 
-/// One group of all ranks is what this reads: a list of groups must be that one.
+/// Only one group of all ranks is supported: a list of groups must be that one.
 bool check_groups(const OpView& op) {
   const std::vector<int64_t> groups = ints_of(op.op(), "groups");
   const int64_t ranks = ranks_of(op.op());
@@ -39,7 +39,7 @@ bool check_groups(const OpView& op) {
                  "use the collectives of domain 'weft', whose 'over' names axes");
 }
 
-/// The attributes of the collective that it stands for.
+/// The attributes of the collective that replaces it.
 Attrs attrs_for(OpKind kind, const Op& op) {
   Attrs attrs;
   const bool along = kind == OpKind::AllGather || kind == OpKind::ReduceScatter;
@@ -54,7 +54,7 @@ Attrs attrs_for(OpKind kind, const Op& op) {
   return attrs;
 }
 
-/// Infers by the record of the collective that the op stands for, on a copy that has its kind and attributes.
+/// Infers by the record of the collective that replaces the op, on a copy with its kind and attributes.
 bool infer_dist_collective(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<OpKind> kind = operation_of(op.op());
   if (!kind)

@@ -1,10 +1,10 @@
-// The two products of an attention whose scores and probabilities a model changes in between (FlexAttention of
+// The two products of an attention. In between, the model changes scores and probabilities (FlexAttention of
 // ai.onnx.preview, which the reader unfolds):
 //
 //   AttentionScores(q, k)  ->  q k^T * scale     [batch, heads, queries, keys]
 //   AttentionMix(p, v)     ->  p v
 //
-// A head of keys and values serves as many neighbouring heads of queries as there are for each.
+// Each head of keys and values serves heads / key heads neighbouring heads of queries.
 #include <cmath>
 
 #include "ir/ops/formula.h"
@@ -14,8 +14,8 @@ namespace weftc {
 
 namespace {
 
-/// True if both operands have four dimensions, and heads of which the first one's are a multiple of the second one's.
-/// Heads and their sizes are fixed; the batch and the lengths may be of run time.
+/// True if both operands have four dimensions, and the first one's heads are a multiple of the second one's. Heads and
+/// their sizes are fixed; the batch and the lengths may be run-time lengths.
 bool check_heads(const OpView& op, std::initializer_list<int> fixed_of_first) {
   for (int i : {0, 1})
     if (!is_real_operand(op, i) || !has_ndim(op, i, 4, 4) || !is_fixed_dim(op, i, 1)) return false;

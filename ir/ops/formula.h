@@ -1,4 +1,4 @@
-// Formulas in decompositions: a value with the operators of arithmetic, each of which adds one op.
+// Formulas in decompositions: a value with arithmetic operators, each of which adds one op.
 //
 //   const Term x(build, op.op().inputs[0]);
 //   return {(x * 2 + 1).cast(DType::I64).value()};
@@ -18,7 +18,7 @@ class Term {
 
   Term cast(DType to) const { return {*build_, build_->cast(value_, to)}; }
   Term reshape(const Dims& dims) const { return {*build_, build_->reshape(value_, dims)}; }
-  /// The same where it is known which run-time lengths the dimensions have.
+  /// The same for a caller that knows the run-time lengths of the dimensions.
   Term reshape_to(const Shape& shape) const { return {*build_, build_->reshape_to(value_, shape)}; }
   Term transpose(const std::vector<int64_t>& perm) const { return {*build_, build_->transpose(value_, perm)}; }
   Term expand(const Dims& dims) const { return {*build_, build_->op(OpKind::Expand, {value_}, {{"shape", dims}})}; }
@@ -67,15 +67,15 @@ inline Term operator-(Term a) { return a.apply(OpKind::Neg); }
 
 /// start, start + step, ... of `count` elements, along dimension `axis` of `ndim`; the other dimensions have extent 1.
 Term positions(Builder& build, DType dtype, int64_t count, int axis, int ndim, double step = 1, double start = 0);
-/// 0, 1, ... of as many elements as a dimension has.
+/// 0, 1, ... with one element for each index of a dimension.
 Term positions(Builder& build, DType dtype, const Extent& count, int axis, int ndim);
 /// A constant of any shape.
 Term constant(Builder& build, DType dtype, const Dims& dims, const std::vector<double>& values);
-/// Elements of `data` along `axis`. A request is refused that has an integer outside of its range or below 0.
+/// Elements of `data` along `axis`. A request with an index outside of the range or below 0 is refused.
 Term gather(Builder& build, Term data, Term indices, int64_t axis);
-/// The same by integers that lie inside whatever the request is, so that no program checks them.
+/// The same with integers that are inside for every request, so that no program checks them.
 Term pick(Builder& build, Term data, Term indices, int64_t axis);
-/// The product of matrices, as MatMul has it.
+/// The product of matrices, as in MatMul.
 Term product(Term a, Term b);
 
 /// The floating type that a decomposition computes in: f64 stays, everything else becomes f32.

@@ -25,8 +25,9 @@ bool infer_lp_pool(const OpView& op, std::vector<TensorType>& results) {
 Term powers(Term x, int64_t p) { return x.apply(OpKind::Abs).apply(OpKind::Pow, static_cast<double>(p)); }
 Term root(Term sum, int64_t p) { return sum.apply(OpKind::Pow, 1 / static_cast<double>(p)); }
 
-/// The attributes of the average whose windows count all their elements. Pads are written out, and long enough for the
-/// last window, which ceil_mode may let stick out; where only a run knows it, for one more.
+/// The attributes of the average whose windows count all their elements. Pads are explicit and long enough for the last
+/// window, which ceil_mode may let exceed the operand. If only a run knows that, they are long enough for one more
+/// window.
 Attrs attrs_of_mean(const OpView& op, const Window& window) {
   std::vector<int64_t> kernel, strides, dilations, pads(2 * window.size());
   const bool is_open = !is_static(op.type(0).shape);
@@ -78,7 +79,7 @@ Term by_powers(const BackwardStep& s, int64_t p) {
   return (y == 0).choose(y.scalar(0), s.g.cast(dtype) * y.apply(OpKind::Pow, static_cast<double>(1 - p)));
 }
 
-/// A power by its base, but for the factor p, which that of the root takes away.
+/// The derivative of a power by its base without the factor p, which cancels with the root's.
 Term by_base(const BackwardStep& s, const Term& by_power, int64_t p) {
   const Term x = s.in(0).cast(by_power.dtype());
   return (by_power * powers(x, p - 1) * x.apply(OpKind::Sign)).cast(s.g.dtype());

@@ -1,6 +1,6 @@
-// Normalisations over trailing dimensions: LayerNormalization (ONNX 17), RMSNormalization (23) and what ONNX
-// Runtime adds to them (Skip..., Simplified...). They become means and pointwise ops over rows, which
-// grow-reduction makes one kernel:
+// Normalisations over trailing dimensions: LayerNormalization (ONNX 17), RMSNormalization (23) and ONNX Runtime's
+// variants (Skip..., Simplified...). They become means and pointwise ops over rows, which grow-reduction merges into
+// one kernel:
 //
 //   LayerNormalization(x, s, b)  ->  d = x - mean(x);  d * (1 / sqrt(mean(d * d) + epsilon)) * s + b
 #include "ir/ops/gradient.h"
@@ -50,7 +50,7 @@ bool fits_operand(const OpView& op, int first) {
   return true;
 }
 
-/// The result, then mean and inverse deviation, whose normalised dims have extent 1.
+/// The result, then mean and inverse deviation, with normalised dims of extent 1.
 bool infer_normalization(const OpView& op, std::vector<TensorType>& results) {
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
   if (!axis || !is_real_operand(op, 0) || !has_stash_type(op) || !fits_operand(op, 1)) return false;

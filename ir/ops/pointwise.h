@@ -8,7 +8,7 @@ namespace weftc {
 
 /// Applies `value` or `int_value` of the record to every element: reals if an operand is real, else integers.
 void eval_pointwise(EvalContext& context);
-/// Casts as weft::cast in the runtime does, which is what emitted code calls.
+/// Casts like weft::cast of the runtime, which emitted code calls.
 void eval_cast(EvalContext& context);
 /// The nearest integer of the result's type to a number without a fraction; NaN is the smallest one.
 void eval_saturate(EvalContext& context);

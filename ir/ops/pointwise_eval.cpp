@@ -1,5 +1,5 @@
-// Inference and reference evaluation of pointwise ops, and the integer arithmetic that reference and kernels
-// agree on. The rows (pointwise.cpp) hold what differs from op to op; here is what they share.
+// Inference and reference evaluation of pointwise ops, and the integer arithmetic that reference and kernels share. The
+// rows (pointwise.cpp) have the differences between ops; this file has the common code.
 #include <algorithm>
 #include <cmath>
 
@@ -129,8 +129,8 @@ static double unsigned_value(const Tensor& tensor, int64_t i) {
   return tensor.dtype == DType::U64 ? static_cast<double>(static_cast<uint64_t>(tensor.integers[i])) : tensor.at(i);
 }
 
-/// Towards zero, as weft::cast has it: what does not fit 64 bits, and NaN, is the smallest 64-bit integer. The low bits
-/// count where the type is narrower.
+/// Truncates towards zero, like weft::cast. Numbers that do not fit into 64 bits, and NaN, become the smallest 64-bit
+/// integer. A narrower type takes the low bits.
 static int64_t truncated(DType to, double value) {
   if (to == DType::U64 && value >= 0x1p63)
     return value >= 0x1p64 ? -1 : static_cast<int64_t>(static_cast<uint64_t>(value));

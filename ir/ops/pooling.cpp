@@ -1,6 +1,6 @@
-// MaxPool and AveragePool over windows, and their global forms. A pool is lowered like a convolution whose
-// weights are all one and whose sums stay within a channel (category Contraction); a global pool is a reduction
-// over the spatial dims.
+// MaxPool and AveragePool over windows, and their global forms. A pool is lowered like a convolution whose weights are
+// all one and whose sums stay within a channel (category Contraction). A global pool is a reduction over the spatial
+// dims.
 #include <cmath>
 #include <limits>
 
@@ -35,7 +35,7 @@ static FactorRule factors_pool(const OpView& op) {
     rule.factors[d].role = Factor::Role::Whole;
     rule.factors.push_back({y[d], Factor::Role::Whole, ReduceOp::Sum});
   }
-  rule.outputs.resize(op.op().outputs.size(), rule.outputs[0]);  // indices that nobody reads
+  rule.outputs.resize(op.op().outputs.size(), rule.outputs[0]);  // indices without readers
   return rule;
 }
 
@@ -60,7 +60,7 @@ static void each_in_window(const Window& window, const Dims& strides, const Dims
     if (const int64_t from = window_source(window, strides, at, k, 2); from >= 0) take(image + from);
 }
 
-/// ceil_mode may let a window leave the padded tensor; count_include_pad counts only what lies inside of it.
+/// With ceil_mode a window may exceed the padded tensor; count_include_pad counts only elements inside of it.
 static void eval_average_pool(EvalContext& context) {
   const Tensor& x = context.in(0);
   Tensor result(x.dtype, context.result_dims[0]);
@@ -88,7 +88,7 @@ static int64_t stored_index(const Op& op, const Dims& dims, int64_t linear) {
   return index;
 }
 
-/// NaN is the maximum wherever it occurs, as weft::maximum has it. The index is that of the first maximum.
+/// NaN is the maximum wherever it occurs, as in weft::maximum. The index is the first maximum's.
 static void eval_max_pool(EvalContext& context) {
   const Tensor& x = context.in(0);
   Tensor result(x.dtype, context.result_dims[0]), indices(DType::I64, context.result_dims[0]);
@@ -114,8 +114,8 @@ static bool wants_indices(const OpView& op) {
   return op.op().outputs.size() > 1 && !op.graph().value(op.op().outputs[1]).uses.empty();
 }
 
-/// Where window element k of each output lies in one dimension. One in the padding stands for the first that does not:
-/// this changes neither the maximum nor which of equal elements is the first.
+/// The position of window element k of each output in one dimension. An element in the padding is replaced by the first
+/// one outside the padding: this changes neither the maximum nor which of equal elements is first.
 static std::vector<int64_t> window_positions(const WindowDim& dim) {
   std::vector<int64_t> positions;
   for (int64_t o = 0; o < dim.out; ++o) {
@@ -129,7 +129,7 @@ static std::vector<int64_t> window_positions(const WindowDim& dim) {
   return positions;
 }
 
-/// The elements of all windows, [N, C, outs, window], of which ArgMax tells the first maximum.
+/// The elements of all windows, [N, C, outs, window], for ArgMax to find the first maximum.
 static Term unfolded(Builder& build, Term x, const Window& window) {
   std::vector<int64_t> perm{0, 1}, windows;
   Dims dims{x.dims()[0], x.dims()[1]};
@@ -173,7 +173,8 @@ static std::vector<ValueId> decompose_max_pool(Builder& build, const OpView& op)
   return {build.op(OpKind::MaxPool, {x.value()}, pool.attrs), index.value()};
 }
 
-/// Each maximum's derivative goes to its element, the first of equal ones, whose number in the whole image is result 1.
+/// Each maximum's derivative goes to its element, the first of equal ones. Result 1 has that element's number in the
+/// whole image.
 static Derivatives gradient_of_max_pool(const BackwardStep& s) {
   if (int_of(s.op, "storage_order")) {
     s.view.fail("gradient-unsupported", "there is no rule for the gradient of MaxPool ('{}') with storage_order 1",
@@ -206,7 +207,7 @@ static std::vector<double> counts_of_windows(const WindowDim& dim, bool include_
   return counts;
 }
 
-/// An average is a convolution of each channel with ones, of which each window is divided by its count.
+/// An average is a convolution of each channel with ones, divided by the count of each window.
 static Derivatives gradient_of_average_pool(const BackwardStep& s) {
   const Dims x = s.in(0).dims();
   const Window window = window_of_attrs(s.op, x, s.g.dims());
@@ -260,8 +261,7 @@ static OpDef average_pool() {
   return def;
 }
 
-/// Canonical attributes as those of Conv. Padding is never the maximum and counts in the mean only with
-/// count_include_pad.
+/// Canonical attributes as for Conv. Padding is never the maximum and counts in the mean only with count_include_pad.
 const OpDef kMaxPool = max_pool();
 const OpDef kAveragePool = average_pool();
 

@@ -96,8 +96,8 @@ bool infer_quantize(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// x / scale in the precision asked for, which is that of the scale by default. Division in f32 followed by rounding
-/// gives what division of 16-bit floats gives.
+/// x / scale in the requested precision, which is the scale's by default. Division in f32 followed by rounding equals
+/// division of 16-bit floats.
 Term quotient(Builder& build, const OpView& op) {
   const std::vector<ValueId>& in = op.op().inputs;
   const DType scale = op.type(1).dtype, precision = dtype_given(op, "precision").value_or(scale);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr QuantizedOperand kFirst{0, 1, 2}, kSecond{3, 4, 5};
 
-/// Ops of one operand have scale and zero point of the result at 3 and 4, those of two at 6 and 7.
+/// Ops with one operand have scale and zero point of the result at 3 and 4, ops with two at 6 and 7.
 bool infer_quantized_unary(const OpView& op, std::vector<TensorType>& results) {
   if (!is_byte_operand(op, 0) || !has_byte_zero(op, 4) || !hold_one_number(op, {1, 2, 3, 4})) return false;
   results = {{quantized_dtype(op, 4, op.type(0).dtype), op.type(0).shape, {}}};

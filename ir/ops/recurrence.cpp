@@ -93,7 +93,7 @@ class ParameterList {
   size_t next_ = 0;
 };
 
-/// The names that the node gives, or those of every direction.
+/// The names given by the node, or the defaults of every direction.
 std::vector<std::string> activation_names(const OpView& op, const std::vector<std::string>& defaults,
                                           int64_t directions) {
   if (op.op().has("activations")) return op.op().texts("activations");

@@ -47,8 +47,8 @@ void canonical_reduction(Op& op, const OpView& view) {
   op.set("noop_with_empty_axes", int64_t{1});  // an empty list now means no axis
 }
 
-/// The rule of a reduction of operand 0: a factor for each dim, those of `axes` with the role and kind of
-/// `reduced`. A kept dim of extent 1 has no factor.
+/// The rule of a reduction of operand 0: a factor for each dim; for `axes` with the role and kind of `reduced`. A kept
+/// dim of extent 1 has no factor.
 static FactorRule reduction_rule(const OpView& op, const std::vector<int64_t>& axes, const Factor& reduced) {
   const Shape& shape = op.type(0).shape;
   FactorRule rule = pass_rule(shape);
@@ -215,7 +215,7 @@ static bool infer_arg(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The axis is whole: a rank's maximum does not know the index in the tensor without the others' values.
+/// The axis is whole: a rank's maximum does not give the index in the tensor without the other ranks' values.
 static FactorRule factors_arg(const OpView& op) {
   return reduction_rule(op, {from_front(int_of(op.op(), "axis"), op.type(0).ndim())},
                         {0, Factor::Role::Whole, ReduceOp::Max});

@@ -6,7 +6,7 @@
 
 namespace weftc {
 
-/// The results are the outputs of the one region.
+/// The results are the outputs of the only region.
 static bool infer_body(const OpView& op, std::vector<TensorType>& results) {
   const Graph& body = op.op().regions[0];
   for (size_t i = 0; i < body.outputs().size(); ++i) results.push_back(output_type(body, i));
@@ -28,7 +28,7 @@ static bool infer_if(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Inputs: condition, captures. Regions: then, else; requests may not take the one that is `refused`.
+/// Inputs: condition, captures. Regions: then, else; requests may not take the region `refused`.
 const OpDef kIf{.kind = OpKind::If,
                 .name = "If",
                 .onnx = {"If"},

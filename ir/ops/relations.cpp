@@ -1,4 +1,4 @@
-// The one length that two lengths have in common stands alone on its side, because a request says that one.
+// If the difference of two lengths has only one length, the relation is solved for it, because a request gives it.
 #include "ir/ops/relations.h"
 
 namespace weftc {

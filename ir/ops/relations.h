@@ -4,8 +4,8 @@
 
 namespace weftc {
 
-/// left <= right. Where they have one length in common it is that one: seq <= 4 for seq + 2 <= 6, and 2 <= n for
-/// 0 <= n - 2.
+/// left <= right. If the difference has only one length, it is solved for that: seq <= 4 for seq + 2 <= 6, and 2 <= n
+/// for 0 <= n - 2.
 LengthRelation at_most(const Length& left, const Length& right);
 
 }  // namespace weftc

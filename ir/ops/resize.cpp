@@ -1,5 +1,5 @@
-// Resize (ONNX Resize-19) and Upsample: along each axis, every output element is a weighted sum of a few input
-// elements whose positions are known now, so each axis becomes Gathers times constant weights.
+// Resize (ONNX Resize-19) and Upsample: along each axis, every output element is a weighted sum of a few input elements
+// whose positions are constants. Each axis therefore becomes Gathers times constant weights.
 //
 //   linear, 2 -> 4 elements, half_pixel:   y = 1 0.75 0.25 1 * Gather(x, 0 0 0 1)  +  0 0.25 0.75 0 * Gather(x, 0 1 1
 //   0)
@@ -25,8 +25,8 @@ struct Tap {
   double weight;
 };
 
-/// Operands of Upsample and of Resize-10 are x and scales; they count corners from 0. The nearest element is the one
-/// below where an axis grows, and the one above where it shrinks.
+/// Operands of Upsample and of Resize-10 are x and scales; coordinates are asymmetric. The nearest element is the one
+/// below if an axis grows, and the one above if it shrinks.
 bool import_resize(Graph& graph, OpId id, int opset, const OpView& view) {
   if (opset > 10) return true;
   if (view.inputs() > 2)
@@ -47,7 +47,7 @@ std::vector<double> reals_of(const Op& op, const char* attr) {
   return op.has(attr) ? op.reals(attr) : std::vector<double>{};
 }
 
-/// The one scale of all axes that keep_aspect_ratio_policy asks for.
+/// Applies the common scale of all axes that keep_aspect_ratio_policy requires.
 void keep_ratio(std::vector<ResizeAxis>& axes, const std::string& policy) {
   if (policy == "stretch") return;
   double scale = axes[0].scale;

@@ -1,5 +1,5 @@
-// Resizes an axis whose length only a run knows: positions in the input, and the weights of the elements beside them,
-// are formulas of the lengths.
+// Resizes an axis of run-time length: positions in the input, and the weights of their neighbours, are formulas of the
+// lengths.
 //
 //   linear, half_pixel:   p = (i + 0.5) / scale - 0.5,  w = p - floor(p)
 //                         y = Gather(x, floor(p)) * (1 - w)  +  Gather(x, floor(p) + 1) * w
@@ -64,7 +64,7 @@ Term nearest_position(Term x, const std::string& mode) {
 Term near_weight(Term t, double a) { return (t * (a + 2) - (a + 3)) * t * t + 1; }
 Term far_weight(Term t, double a) { return ((t * a - 5 * a) * t + 8 * a) * t - 4 * a; }
 
-/// Elements beside a position: how far from the one before it, and the weight of each.
+/// Neighbours of a position: the distance from the one before it, and the weight of each.
 std::vector<std::pair<int, Term>> weighted(const Op& op, Term w) {
   if (text_of(op, "mode") == "linear") return {{0, 1 - w}, {1, w}};
   const double a = real_of(op, "cubic_coeff_a");

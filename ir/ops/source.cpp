@@ -1,5 +1,5 @@
-// Ops that make values from nothing: inputs, constants, index patterns (Iota), run-time lengths. Patterns know the
-// global index of each element, so that every layout and chunking gives the same values without a message.
+// Ops without operands: inputs, constants, index patterns (Iota), run-time lengths. Patterns are computed from the
+// global index of each element, so that every layout and chunking gives the same values without communication.
 #include "ir/ops/source.h"
 
 namespace weftc {
@@ -87,7 +87,7 @@ static void eval_length_of(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// A run-time length as a number. It reads no memory: a kernel knows the lengths that it is given.
+/// A run-time length as a number. It reads no memory: a kernel gets lengths as arguments.
 const OpDef kLengthOf{.kind = OpKind::LengthOf,
                       .name = "LengthOf",
                       .attrs = {{"length", AttrType::Text, {}, true}},

@@ -1,4 +1,4 @@
-// The Loop is added when its body is complete, because its types are those of the body.
+// The Loop is added once its body is complete, because its types are the body's.
 #include "ir/ops/step_loop.h"
 
 namespace weftc {

@@ -12,7 +12,7 @@ namespace weftc {
 
 class StepLoop {
  public:
-  /// `trips`: how many steps there are, `condition`: what the loop asks before the first one (none: it goes on).
+  /// `trips`: number of steps. `condition`: whether to run the first one (none: always).
   StepLoop(Builder& build, const std::string& part, ValueId trips, ValueId condition = {});
 
   Builder& body() { return body_; }

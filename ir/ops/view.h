@@ -1,12 +1,12 @@
-// Rules about shapes that several view records share. A view moves elements and computes nothing; what it means
-// for an index of a kernel is in backend/element_view.cpp, what it means for a slice in
-// passes/layout/layout_rules.cpp (L5).
+// Rules about shapes that several view records share. A view moves elements and computes nothing.
+// backend/element_view.cpp handles its effect on an index of a kernel, passes/layout/layout_rules.cpp (L5) its effect
+// on a slice.
 #pragma once
 #include "ir/ops/record.h"
 
 namespace weftc {
 
-/// The operand's elements in a shape of which only the bounds are known, with run-time lengths of the operand; nothing
+/// The operand's elements in a shape with known bounds, to which run-time lengths of the operand are assigned; nothing
 /// after reporting.
 std::optional<Shape> reshaped(const OpView& op, const Dims& dims);
 

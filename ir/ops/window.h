@@ -1,5 +1,4 @@
-// Sliding windows over spatial dimensions: what convolution and pooling share. Everything is counted in
-// elements.
+// Sliding windows over spatial dimensions, for convolution and pooling. Everything is counted in elements.
 //
 //   in = 5, kernel = 3, stride = 2, before = behind = 1:      . x0 x1 x2 x3 x4 .
 //                                                      out 0  [-----]
@@ -23,13 +22,13 @@ using Window = std::vector<WindowDim>;
 /// is absent; over an image [batch, channels, ...], by default operand 0. Nothing after reporting.
 std::optional<Window> window_of(const OpView& op, const Dims& kernel);
 std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims& image);
-/// The shape of what a window over an image, by default operand 0, gives: its batch, `channels`, and an extent for each
-/// spatial dimension, a run-time length for one of run-time length; nothing after reporting.
+/// The shape of the result of a window over an image (by default operand 0): the batch, `channels`, and an extent for
+/// each spatial dimension, which may be a run-time length. Nothing after reporting.
 std::optional<Shape> windows_shape(const OpView& op, const Window& window, const Extent& channels);
 std::optional<Shape> windows_shape(const OpView& op, const Window& window, const Extent& channels, const Shape& image);
-/// The shape of the result of a convolution of an image, by default operand 0, by attribute `group` and the window's;
-/// nothing after reporting. Each group of the image's channels meets M / group filters, which tell how many channels a
-/// group has.
+/// The shape of the result of a convolution of an image (by default operand 0), by attribute `group` and the window's;
+/// nothing after reporting. Each group of the image's channels has M / group filters, whose shape gives the number of
+/// channels of a group.
 std::optional<Shape> convolution_shape(const OpView& op, int filters);
 std::optional<Shape> convolution_shape(const OpView& op, int filters, const Shape& image);
 /// Factors of a convolution of operand 0 with the filters of operand 1.
@@ -38,11 +37,10 @@ FactorRule factors_convolution(const OpView& op);
 void canonical_convolution(Op& op, const OpView& view);
 /// The result of an op that convolves these tensors as Conv does; no bias: null.
 void convolve(EvalContext& context, const Tensor& x, const Tensor& w, const Tensor* bias);
-/// True if there is no third operand, or it is a vector with an element for each channel of the result; else
-/// reports.
+/// True without a third operand, or if it is a vector with an element for each channel of the result; else reports.
 bool has_fitting_bias(const OpView& op, int64_t channels);
-/// Writes out kernel_shape, strides, dilations and pads, and auto_pad becomes NOTSET. Where SAME_* pads an image by a
-/// length that only a run knows, auto_pad stays and there are no `pads`.
+/// Stores explicit kernel_shape, strides, dilations and pads, and sets auto_pad to NOTSET. If SAME_* pads an image by a
+/// run-time length, auto_pad stays and there are no `pads`.
 void canonical_window(Op& op, const Window& window, const Shape& image);
 /// Whether the padding follows from the lengths of the image; the attributes are canonical.
 bool pads_by_length(const Op& op);

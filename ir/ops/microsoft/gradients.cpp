@@ -1,5 +1,5 @@
-// Derivatives as nodes, as ONNX Runtime writes them into its training graphs. Each is what the rule of the op gives
-// that it goes back through (ir/ops/gradient.h), which is here made of the node's operands:
+// Derivatives as nodes, as ONNX Runtime writes them into its training graphs. Each applies the gradient rule of the
+// differentiated op (ir/ops/gradient.h), which is reconstructed from the node's operands:
 //
 //   SoftmaxGrad_13(g, y)  ->  y * (g - ReduceSum(g * y)), the rule of a Softmax whose result is y
 #include <array>
@@ -29,7 +29,7 @@ constexpr Through kThroughLogSoftmax{OpKind::LogSoftmax, {1, kNone, kNone}, {1, 
 constexpr Through kThroughFlatSoftmax{OpKind::Softmax, {1, kNone, kNone}, {1, kNone, kNone}, {1, kNone, kNone}, true};
 constexpr Through kThroughFlatLogSoftmax{
     OpKind::LogSoftmax, {1, kNone, kNone}, {1, kNone, kNone}, {1, kNone, kNone}, true};
-/// The scores are not there: log-probabilities stand for their shape, which is all that the rule reads of them.
+/// The scores are absent: log-probabilities replace them, because the rule reads only their shape.
 constexpr Through kThroughCrossEntropy{
     OpKind::SoftmaxCrossEntropyLoss, {1, 2, 3}, {kNone, 1, kNone}, {1, kNone, kNone}};
 /// The bias has no operand, but the dimensions of the scale.

@@ -61,7 +61,7 @@ bool infer_matmul_nbits(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The numbers of a MatMulNBits whose weight is known.
+/// The numbers of a MatMulNBits with a constant weight.
 class KnownWeight {
  public:
   explicit KnownWeight(const OpView& op)

@@ -1,5 +1,5 @@
-// RotaryEmbedding of com.microsoft: that of ONNX with its operands in another order, and one position for all rows,
-// from which on a sequence counts.
+// RotaryEmbedding of com.microsoft: ONNX's with its operands in another order, and optionally one position for all
+// rows, at which each sequence starts.
 #include "ir/ops/formula.h"
 #include "ir/ops/operand_shapes.h"
 

@@ -42,7 +42,7 @@ std::vector<ValueId> decompose_linear_regressor(Builder& build, const OpView& op
   return {post_transform(scores, text_of(op.op(), "post_transform")).value()};
 }
 
-/// How many rows the coefficients have: one score may stand for two classes.
+/// The number of rows of coefficients; one score may be for two classes.
 int64_t score_count(const OpView& op) {
   const int64_t features = rows_shape(op)[1].bound;
   return features > 0 ? static_cast<int64_t>(reals_of(op, "coefficients").size()) / features : 0;
@@ -63,7 +63,7 @@ bool infer_linear_classifier(const OpView& op, std::vector<TensorType>& results)
   return are_labels(op, kClasses);
 }
 
-/// One score: the second class where it is positive.
+/// One score: the second class if it is positive.
 std::vector<ValueId> one_score(Builder& build, const OpView& op, Term score, int64_t classes) {
   const Term position = (score > 0.0).cast(DType::I64);
   const ValueId flat = build.op(OpKind::Squeeze, {position.value()}, {{"axes", Dims{1}}});

@@ -1,4 +1,5 @@
-// Post transforms follow ONNX's text; where it is silent (scores of zero, one score for two classes), ONNX Runtime.
+// Post transforms follow ONNX's text. If it is silent (scores of zero, one score for two classes), they follow ONNX
+// Runtime.
 #include "ir/ops/ml/scores.h"
 
 #include <numbers>

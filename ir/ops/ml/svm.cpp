@@ -125,7 +125,7 @@ bool infer_svm_classifier(const OpView& op, std::vector<TensorType>& results) {
 }
 
 /// The coefficients as a matrix [vectors, pairs]: a pair (i, j) reads the vectors of class i in row j - 1 of the list
-/// and those of class j in row i.
+/// and the vectors of class j in row i.
 std::vector<double> pair_matrix(const OpView& op, const Supports& s) {
   const std::vector<double> list = reals_of(op, "coefficients");
   std::vector<double> matrix(static_cast<size_t>(s.count * s.pairs()), 0);

@@ -9,7 +9,7 @@
 
 namespace weftc {
 
-/// A list of floats, or the tensor of doubles that may stand in its place.
+/// A list of floats, or the tensor of doubles that may replace it.
 std::vector<double> tree_reals(const OpView& op, const std::string& attr) {
   const Op& ensemble = op.op();
   if (ensemble.has(attr + "_as_tensor"))
@@ -92,7 +92,7 @@ bool ListedTrees::read_nodes() {
     }
     model_.nodes.push_back(std::move(node));
   }
-  // The root of a tree is its first node that is no other's child.
+  // The root of a tree is its first node that is not a child.
   std::set<int64_t> rooted;
   for (size_t i = 0; i < count; ++i)
     if (!is_child[i] && rooted.insert(trees_[i]).second) model_.roots.push_back(static_cast<int64_t>(i));

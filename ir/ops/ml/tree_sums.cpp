@@ -20,7 +20,7 @@ bool infer_tree_sums(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Rows pass. Slices of the trees make partial sums, whose order of nodes is whole on each rank.
+/// Rows pass. Slicing the trees gives partial sums; the tables of nodes are whole on each rank.
 FactorRule factors_tree_sums(const OpView& op) {
   const auto whole = [](int64_t extent) { return Factor{extent, Factor::Role::Whole}; };
   const std::optional<ReduceOp> join = parse_reduce(text_of(op.op(), "join"));

@@ -9,8 +9,8 @@ namespace weftc {
 /// The columns of a state: where each byte leads, and whether the string may end there.
 inline constexpr int64_t kAutomatonRow = 257;
 
-/// The rows of all states, the first one first. Nothing where there would be more than 2048 of them, or
-/// where it takes long to find them.
+/// The rows of all states, beginning with the initial one. Nothing if there would be more than 2048 of them, or if
+/// finding them takes long.
 std::optional<std::vector<int32_t>> automaton_of(const Regex& pattern);
 
 }  // namespace weftc

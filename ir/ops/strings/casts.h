@@ -4,7 +4,8 @@
 
 namespace weftc {
 
-/// True of types whose numbers are cast to and from strings: floats and integers that C++ has a name for. Else reports.
+/// True for types whose numbers are cast to and from strings: floats and integers that C++ has a name for. Else
+/// reports.
 bool has_text_form(const OpView& op, DType dtype);
 
 /// Numbers to strings, or strings to numbers.

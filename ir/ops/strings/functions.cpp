@@ -1,4 +1,4 @@
-// StringConcat (ONNX StringConcat-20), FindString, and what other records of strings are made with.
+// StringConcat (ONNX StringConcat-20), FindString, and common code of the other records of strings.
 #include <algorithm>
 #include <numeric>
 

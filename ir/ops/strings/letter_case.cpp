@@ -1,5 +1,5 @@
-// Simple case mappings of Unicode 14.0.0 (UnicodeData.txt): of one code point to one. Letters whose other case takes
-// several (the sharp s) keep theirs. The tables are what Python's str.upper and str.lower give for single code points.
+// Simple case mappings of Unicode 14.0.0 (UnicodeData.txt): from one code point to one. Letters whose other case takes
+// several (the sharp s) are not changed. The tables match Python's str.upper and str.lower for single code points.
 #include "ir/ops/strings/letter_case.h"
 
 namespace weftc {

@@ -5,7 +5,7 @@
 
 namespace weftc {
 
-/// Letters from `first` to `last`, each `step` code points from the one before, that become others, `delta` away.
+/// Letters from `first` to `last` at a distance of `step` code points; each is mapped to the one `delta` away.
 struct LetterRange {
   int32_t first, last, step, delta;
 };

@@ -37,7 +37,7 @@ static void add_moved(PointSet& set, const PointRange& range, char32_t first, ch
 }
 
 std::optional<PointSet> without_case(PointSet set) {
-  constexpr char32_t kLongS = 0x17f, kKelvin = 0x212a;  // the letters beyond ASCII whose other case is within
+  constexpr char32_t kLongS = 0x17f, kKelvin = 0x212a;  // letters beyond ASCII whose other case is in ASCII
   PointSet all = set;
   for (const PointRange& range : set) {
     const bool is_rest = range.first <= 0x80 && range.last == 0x10ffff;  // has both cases of all of them

@@ -1,5 +1,5 @@
-// Each value that follows from x is written as a polynomial in x and t, where t is the one tanh or erf (of a polynomial
-// in x) on the way. Two spellings of Gelu then differ in nothing:
+// Each value computed from x is written as a polynomial in x and t, where t is the only tanh or erf (of a polynomial in
+// x) on the way. Two forms of Gelu then become equal:
 //   h = Mul(x, 0.5)  t1 = Add(t, 1)  y = Mul(h, t1)     ->    y = 0.5 x + 0.5 x t
 #include "ir/gelu.h"
 
@@ -160,7 +160,7 @@ class GeluMatcher {
   const ValueId x_;
   const OpKind by_;
   std::map<ValueId, Polynomial> known_;
-  std::optional<Polynomial> inside_;  // what the function is taken of
+  std::optional<Polynomial> inside_;  // the argument of the function
 };
 
 }  // namespace

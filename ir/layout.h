@@ -14,7 +14,7 @@ struct MeshAxis {
 
   bool operator==(const MeshAxis&) const = default;
 };
-/// The axes that a layout speaks of, in mesh order: those of the place, then the time axes of enclosing Chunks.
+/// The axes of a layout, in mesh order: first the place's axes, then the time axes of enclosing Chunks.
 using Mesh = std::vector<MeshAxis>;
 /// One coordinate for each axis of a Mesh.
 using Coordinates = std::vector<int>;
@@ -36,12 +36,12 @@ struct Digit {
 /// The slicings of `dim`, coarse (large block) to fine.
 std::vector<Digit> digits_of(const Layout& layout, int dim, const Mesh& mesh);
 bool is_ragged(int64_t extent, const std::vector<Digit>& digits);
-/// The same of a run-time length, whose slices are ragged always: ranks have blocks of the bound, and the last ones of
+/// The same for a run-time length, whose slices are always ragged: ranks have blocks of the bound, and the last ones of
 /// a short length have less, or nothing.
 bool is_ragged(const Extent& extent, const std::vector<Digit>& digits);
 
-/// L2 and L8: block*size divides the extent and slices nest, or one ragged slice stands alone with block = ceil(E/n).
-/// Returns what is wrong, or "".
+/// L2 and L8: block*size divides the extent and slices nest, or one ragged slice is alone with block = ceil(E/n).
+/// Returns the error, or "".
 std::string check_slices(int64_t extent, const std::vector<Digit>& digits);
 std::string check_slices(const Extent& extent, const std::vector<Digit>& digits);
 /// All axes of a type: dims in range, slices legal.

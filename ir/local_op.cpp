@@ -1,5 +1,4 @@
-// Attributes that count elements (starts, pads, shapes) are global in the graph; here they become those of one
-// rank.
+// Attributes that count elements (starts, pads, shapes) are global in the graph; here they become a rank's.
 #include "ir/local_op.h"
 
 #include <algorithm>

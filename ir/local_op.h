@@ -1,5 +1,4 @@
-// The op that one rank runs: attributes that speak of global positions are turned into those of the rank's own
-// elements.
+// The op that one rank runs: attributes with global positions are converted to positions of the rank's own elements.
 #pragma once
 #include "ir/module.h"
 
@@ -10,8 +9,8 @@ namespace weftc {
 Op localize(const Module& module, const Graph& graph, const Op& op, const Coordinates& coordinates);
 /// True if localize changes anything: some operand or result is sliced and the op speaks of positions.
 bool needs_localize(const Graph& graph, const Op& op);
-/// The place of a value's locals: its producer's, or for an op without one (a Chunk around several places) that of the
-/// region's output.
+/// The place of a value's locals: its producer's, or for an op without one (a Chunk around several places) the place of
+/// the region's output.
 PlaceId place_of(const Graph& graph, ValueId value);
 
 }  // namespace weftc

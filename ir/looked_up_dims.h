@@ -11,7 +11,7 @@ namespace weftc {
 struct LookedUpDims {
   int first;
   int count = 1;
-  bool has_tuples = false;  // the last dimension of the indices is that of the tuples
+  bool has_tuples = false;  // the last dimension of the indices holds the tuples
 };
 
 /// Nothing for an op that addresses nothing so.

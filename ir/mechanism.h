@@ -1,5 +1,5 @@
-// How the iterations of a Chunk run, or a collective that stands alone: what a schedule asks for, what the op carries,
-// what a loop of the Plan does.
+// How the iterations of a Chunk, or a separate collective, run: the schedule requests it, the op carries it, and a loop
+// of the Plan implements it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@ enum class Mechanism : uint8_t {
   Signal,    // the steps that compute are one kernel, which waits for and raises the flags of the chunks inside
   Fused,     // all steps are one kernel over the peer table
   Pipeline,  // the chunks are micro-batches: no loop, the blocks of the stages run in the order of the pipeline
-  Beside,    // of a collective: whole, on a stream of its own, beside what does not need it
+  Beside,    // for a collective: whole, on a stream of its own, beside ops that do not need it
 };
 const char* mechanism_name(Mechanism mechanism);
 std::optional<Mechanism> parse_mechanism(std::string_view name);

@@ -10,7 +10,7 @@ constexpr PipelineOrder kPipelineOrders[] = {
     PipelineOrder::ZbV,   PipelineOrder::Chimera,  PipelineOrder::DualPipe};
 /// As users write it: "1f1b".
 std::string_view name_of(PipelineOrder order);
-/// True for those whose backward pass is split: gradients of weights are blocks of their own.
+/// True for orders with a split backward pass: gradients of weights are blocks of their own.
 constexpr bool splits_backward(PipelineOrder order) {
   return order == PipelineOrder::ZbH1 || order == PipelineOrder::ZbV || order == PipelineOrder::DualPipe;
 }

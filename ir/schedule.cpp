@@ -1,4 +1,4 @@
-// Words of schedules that the command line knows too.
+// Keywords that schedules and the command line share.
 #include "ir/schedule.h"
 
 namespace weftc {

@@ -1,4 +1,4 @@
-// Sums over the segments of a Plan: a position is the sum of the page-aligned sizes of what lies before it.
+// Sums over the segments of a Plan: a position is the sum of the page-aligned sizes of the segments before it.
 #include "ir/segments.h"
 
 #include "ir/plan_walk.h"

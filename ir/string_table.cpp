@@ -1,4 +1,4 @@
-// The table only grows, and a string never changes its number: to everyone who asks it is a constant.
+// The table only grows, and a string never changes its number: for its readers the table is constant.
 #include "ir/string_table.h"
 
 #include <cstring>

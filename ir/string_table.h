@@ -1,5 +1,5 @@
-// Strings as numbers: a Tensor holds the number of each, so that what moves or compares elements treats strings as
-// integers, and only what looks into a string asks for its bytes. Numbers say nothing of the order of strings.
+// Strings as numbers: a Tensor holds the number of each string. Code that moves or compares elements treats strings as
+// integers; only code that looks into a string reads its bytes. Numbers do not follow the order of strings.
 //
 // In memory an element of a tensor of strings is a byte that holds its length, then its bytes, which are UTF-8, then
 // zeros: weft::String of the runtime.

@@ -70,7 +70,7 @@ Target cuda_target(std::vector<std::string> archs) {
   target.resident_blocks = 32;  // kMaxPeerBlocks of weft/peers.h
   target.chunk_threads = 128;
   target.multiprocessors = 132;               // an H100; smaller devices take a second turn
-  target.shared_memory = int64_t{48} * 1024;  // what a kernel has on every device without asking for more
+  target.shared_memory = int64_t{48} * 1024;  // available to a kernel on every device without opting in
   target.library_products = true;
   return target;
 }

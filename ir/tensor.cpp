@@ -72,7 +72,7 @@ void Tensor::put(int64_t i, double value) {
   } else if (value >= -9223372036854775808.0 && value < 9223372036854775808.0) {
     integers[i] = wrap(dtype, static_cast<int64_t>(value));
   } else {
-    integers[i] = wrap(dtype, INT64_MIN);  // what x86 conversions give for NaN and out-of-range values
+    integers[i] = wrap(dtype, INT64_MIN);  // result of x86 conversions for NaN and out-of-range values
   }
 }
 

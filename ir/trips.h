@@ -7,7 +7,7 @@ namespace weftc {
 /// 2^32 over the golden ratio, by which multiples of small numbers lie far apart modulo 2^32.
 inline constexpr uint32_t kTripStride = 2654435769;
 
-/// The number of trip `trip` of a Loop that stands in a trip of number `outer` of another one (0: in no other).
+/// The number of trip `trip` of a Loop inside trip `outer` of another one (0: not nested).
 inline uint32_t trip_within(uint32_t outer, int64_t trip) { return outer * kTripStride + static_cast<uint32_t>(trip); }
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Element types, extents, layouts over the ranks: what a value is (ir/README.md). A TensorType is compared by
+// Element types, extents, layouts over the ranks: the types of values (ir/README.md). A TensorType is compared by
 // content:
 //
 //   f32[2, 64] [tp: S(1,16)] on a mesh {tp: 4}: each rank holds f32[2, 16], rank r columns 16 * r to 16 * r + 15
@@ -67,7 +67,7 @@ int64_t element_count(const Dims& dims);
 /// Row-major strides in elements.
 Dims strides_of(const Dims& dims);
 
-/// A dimension: its bound, and its length where only a run knows it (none: the bound is the length).
+/// A dimension: its bound, and its length if that is a run-time length (none: the bound is the length).
 struct Extent {
   int64_t bound = 0;
   std::shared_ptr<const Length> length = nullptr;

@@ -1,4 +1,4 @@
-// Reads the operands of an op on sequences and adds the untyped ops that stand for it.
+// Reads the operands of an op on sequences and adds the untyped ops that replace it.
 #include "ir/unfolding.h"
 
 #include "ir/builder.h"

@@ -1,4 +1,4 @@
-// Follows Reshapes to the value whose memory they show.
+// Follows Reshapes to the value whose memory they share.
 #include "ir/value_memory.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Which values must lie in memory, from lay-in-memory on: a reader that is no kernel (a collective, a
-// condition, a loop) finds its operand in a buffer, and each result of a region has a buffer of its own.
+// Checks which values are in memory, from lay-in-memory on. A reader that is not a kernel (a collective, a condition, a
+// loop) finds its operand in a buffer, and each result of a region has a buffer of its own.
 #include <set>
 
 #include "ir/op_def.h"
@@ -12,7 +12,7 @@ namespace {
 
 bool is_constant(const Graph& graph, ValueId v) { return v && graph.producer_op(v).kind == OpKind::Constant; }
 
-/// Operands that are read from a buffer by something that is no kernel: [first, end).
+/// Operands that an op outside of kernels reads from a buffer: [first, end).
 std::pair<size_t, size_t> stored_operands(const Op& op) {
   if (category(op) == Category::Collective || op.kind == OpKind::If) return {0, 1};
   if (op.kind == OpKind::Loop) return {2, 2 + static_cast<size_t>(op.integer("carried"))};
@@ -33,7 +33,7 @@ void verify_region_memory(const Graph& region, const Op& owner, Findings& findin
   std::set<ValueId> seen;
   for (size_t i = 0; i < region.outputs().size(); ++i) {
     const ValueId value = region.outputs()[i].value;
-    // A loop may hand on what it got, and a condition that never changes is no value of the Plan.
+    // A loop may pass a parameter on, and a condition that never changes is not a value of the Plan.
     if (loops && (region.inputs()[i + 1] == value || (i == 0 && is_constant(region, value)))) continue;
     const ValueId memory = memory_of(region, value);
     if (is_constant(region, value)) findings.add(owner, "result {} of a region is a constant", i);

@@ -16,7 +16,7 @@ struct InternalError : std::logic_error {
 
 }  // namespace weftc
 
-/// Holds, or it is our bug. `what` is a std::string expression, evaluated only on failure.
+/// Asserts a condition whose failure is a bug of Weft. `what` is a std::string expression, evaluated only on failure.
 #define WEFT_CHECK(condition, what)                                         \
   do {                                                                      \
     if (!(condition)) ::weftc::check_failed(__FILE_NAME__, __LINE__, what); \

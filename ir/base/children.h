@@ -10,8 +10,8 @@
 
 namespace weftc {
 
-/// A folder of its own below TMPDIR, removed with all it holds: at the end of scope, and when an interrupt, a hang-up
-/// or a termination signal ends this program. Those of programs that were killed are removed by the next one.
+/// A temporary folder below TMPDIR. It is removed with its contents at the end of scope, and when an interrupt, a
+/// hang-up or a termination signal ends this program. Folders of killed programs are removed by the next one.
 class WorkFolder {
  public:
   WorkFolder();
@@ -38,7 +38,7 @@ class OrderlyEnd {
   bool is_over() const;
   /// The signal that came; 0: none.
   int signal() const;
-  /// The time is over in so many seconds from now.
+  /// Sets the end of the time, in seconds from now.
   void end_in(double seconds);
 
  private:

@@ -1,4 +1,4 @@
-// A typed index into an arena: what the compiler stores instead of pointers.
+// A typed index into an arena. The compiler stores it instead of pointers.
 #pragma once
 #include <compare>
 #include <cstdint>

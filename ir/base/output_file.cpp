@@ -1,4 +1,5 @@
-// Writes beside the final place and renames, so that a full disk or an interrupt leaves what was there.
+// Writes to a temporary file in the target's folder and renames it, so that a full disk or an interrupt leaves the old
+// file.
 #include "ir/base/output_file.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Small text functions that know no compiler words.
+// Small text functions without knowledge of the compiler.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -11,7 +11,7 @@
 
 namespace weftc {
 
-/// Says what is wrong with an input tensor, or "". A dim of run-time length may be shorter than its bound.
+/// Returns the error in an input tensor, or "". A dim of run-time length may be shorter than its bound.
 static std::string check_input(const Tensor& tensor, const TensorType& type, const Mesh& mesh) {
   if (tensor.dtype != type.dtype)
     return format("has element type {}, expected {}", dtype_name(tensor.dtype), dtype_name(type.dtype));
@@ -25,8 +25,7 @@ static std::string check_input(const Tensor& tensor, const TensorType& type, con
   return fits ? "" : format("has shape {}, expected {}", dims_text(tensor.dims), type_text(type, mesh));
 }
 
-/// The number of the model's input that each of graph.inputs() stands for: copies in several places carry the
-/// same one.
+/// For each of graph.inputs() the number of the model's input: copies in several places have the same one.
 static std::vector<size_t> input_ports(const Graph& graph) {
   std::vector<size_t> ports;
   for (ValueId v : graph.inputs())
@@ -85,8 +84,7 @@ EvalResult evaluate(const Module& module, const std::vector<Tensor>& inputs, con
   return result;
 }
 
-/// Puts the outputs that are states into the inputs that they feed, for the next invocation; "" or what does
-/// not fit.
+/// Copies the outputs that are states to their inputs, for the next invocation. Returns "" or a mismatch.
 static std::string feed_states(const Module& module, const std::vector<Tensor>& outputs, std::vector<Tensor>& inputs) {
   const Graph& graph = module.graph;
   const std::vector<size_t> ports = input_ports(graph);

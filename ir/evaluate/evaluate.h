@@ -11,7 +11,7 @@
 
 namespace weftc {
 
-/// Which invocation runs, and who looks on.
+/// The invocation to run, and its observer.
 struct EvalOptions {
   int64_t invocation = 0;  // of the first, for evaluate_invocations
   /// Called with each top-level value of the graph after it was computed.
@@ -25,8 +25,8 @@ struct EvalResult {
 /// Runs the module's graph on all ranks of all places. `inputs`: global tensors, one for each input of the model: in
 /// the order of graph.inputs(), or by the number of their port, which copies of an input in several places share.
 EvalResult evaluate(const Module& module, const std::vector<Tensor>& inputs, const EvalOptions& options = {});
-/// One evaluation after another, feeding the states: of inputs that are states only those of the first invocation are
-/// read (empty dims with extent 0 where the length grows from nothing). One result an invocation, up to the first
+/// Runs one evaluation after another, feeding the states. Inputs that are states are read for the first invocation only
+/// (empty dims with extent 0 if the length grows from nothing). Returns one result an invocation, up to the first
 /// error.
 std::vector<EvalResult> evaluate_invocations(const Module& module, const std::vector<std::vector<Tensor>>& inputs,
                                              const EvalOptions& options = {});

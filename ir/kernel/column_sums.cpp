@@ -5,7 +5,7 @@
 
 namespace weftc {
 
-/// The one op that reduces, if nothing else in the body takes several elements for one.
+/// The only reducing op, if no other op in the body combines several elements.
 static const Op* only_reduction(const Graph& body) {
   const Op* found = nullptr;
   for (const OpId id : body.order()) {

@@ -4,9 +4,9 @@
 
 namespace weftc {
 
-/// True for a kernel that reduces once, gives nothing but results of that, and reads what it reduces such that
-/// neighbours in memory belong to at least 8 different results. It takes several results at once, each in an order that
-/// follows from the number of its elements; any other sum is taken in the order of vectors.
+/// True for a kernel that reduces once and returns results of that reduction only. Neighbours in memory of the reduced
+/// operand must belong to at least 8 different results. The kernel computes several results at once, each in an order
+/// that depends on its number of elements; any other sum is computed in the order of vectors.
 bool sums_down_columns(const KernelBody& body);
 
 }  // namespace weftc

@@ -21,7 +21,7 @@ IndexExpr with_digits(const IndexExpr& index, const std::vector<Digit>& digits, 
 
 IndexExpr without_digits(const IndexExpr& index, const std::vector<Digit>& digits) {
   IndexExpr result = index;
-  // Coarse first: blocks of finer digits are not yet changed by what was taken out above them.
+  // Coarse first: removing a digit does not change blocks of finer digits.
   for (const Digit& d : digits) result = quotient(result, d.block * d.size) * d.block + remainder(result, d.block);
   return result;
 }

@@ -1,4 +1,5 @@
-// Index maps between a rank's slice, what a whole axis holds, and global positions: digits put in and taken out.
+// Index maps between a rank's slice, the part that a whole axis holds, and global positions: they insert and remove
+// digits.
 #pragma once
 #include <functional>
 

@@ -1,7 +1,7 @@
-// Index algebra: integer expressions over loop variables, kept as sums of scale times atom. An atom is a variable
-// or a digit (x / divisor % modulus) of a sum that is not negative. Known ranges make most digits vanish: what a chain
-// of reshapes and transposes computes becomes affine again wherever it can. Scales, divisors and moduli are numbers
-// times run-time lengths, because a tensor of such lengths is as dense in memory as any other:
+// Index algebra: integer expressions over loop variables, kept as sums of scale times atom. An atom is a variable or a
+// digit (x / divisor % modulus) of a sum that is not negative. Known ranges remove most digits: the result of a chain
+// of reshapes and transposes becomes affine again if possible. Scales, divisors and moduli are numbers times run-time
+// lengths, because tensors with such lengths are also dense in memory:
 //
 //   element (b, s, c) of f32[batch, seq, 64]      b * seq * 64 + s * 64 + c
 //   the same as [batch * seq, 64], row r          r * 64 + c, where b is r / seq and s is r % seq
@@ -70,8 +70,8 @@ struct Atom {
 IndexExpr index_variable(std::string name, int64_t low, int64_t high, int64_t step = 1);
 /// A variable in [0, extent).
 IndexExpr index_variable(std::string name, const Scale& extent);
-/// expr / divisor % modulus for expr >= 0; modulus 0: no remainder is taken. Where a length is 0 there is no element
-/// whose index this could be.
+/// expr / divisor % modulus for expr >= 0; modulus 0: no remainder is taken. If a length is 0, no element can have this
+/// index.
 IndexExpr digit(const IndexExpr& expr, const Scale& divisor, const Scale& modulus);
 inline IndexExpr quotient(const IndexExpr& expr, const Scale& divisor) { return digit(expr, divisor, 0); }
 inline IndexExpr remainder(const IndexExpr& expr, const Scale& modulus) { return digit(expr, 1, modulus); }
@@ -80,7 +80,7 @@ using IndexList = std::vector<IndexExpr>;
 struct IndexDims;
 /// A variable for each dimension: prefix0, prefix1, ...
 IndexList element_of(const IndexDims& extents, const std::string& prefix);
-/// Extents of a tensor, of which some may be known at run time only.
+/// Extents of a tensor; some may be known at run time only.
 struct IndexDims : std::vector<Scale> {
   using std::vector<Scale>::vector;
   IndexDims(const std::vector<int64_t>& dims) : std::vector<Scale>(dims.begin(), dims.end()) {}

@@ -1,4 +1,4 @@
-// Numbers of elements that a kernel knows partly when it is written and partly when it runs: strides, extents and
+// Numbers of elements that are partly known when a kernel is written and partly when it runs: strides, extents and
 // moduli of index expressions (index_expr.h).
 //
 //   f32[batch, seq, 12, 64]     extents batch, seq, 12, 64; strides seq * 768, 768, 64, 1

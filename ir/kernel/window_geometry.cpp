@@ -1,4 +1,4 @@
-// Reads window attributes, each with ONNX's default where it is missing.
+// Reads window attributes, with ONNX's default for each missing one.
 #include "ir/kernel/window_geometry.h"
 
 #include "ir/ops/window.h"

@@ -1,4 +1,4 @@
-// Words of the text form, shared by printing and parsing: what a name looks like, and the lexer.
+// Lexical rules of the text form, shared by printing and parsing: the form of names, and the lexer.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace weftc {
 
-/// True if the name of a value or place can stand in the text form without quotes.
+/// True if the name of a value or place can be written without quotes.
 bool is_plain_name(std::string_view name);
 
 /// One word, with its position for messages.
@@ -31,7 +31,7 @@ class Lexer {
   bool ok() const { return ok_; }
   /// The text from the next token up to `end` on its line; empty, with nothing taken, where `end` is not there.
   std::string take_up_to(std::string_view end);
-  /// Reports at a token, once: what follows a first error is noise.
+  /// Reports at a token, once: errors after the first are consequences.
   bool fail(const Token& at, const std::string& message);
 
  private:

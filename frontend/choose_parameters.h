@@ -1,4 +1,4 @@
-// Which initialisers a training changes: what the model has for parameters, as the schedule wants it otherwise.
+// Chooses the initialisers that a training changes: the model's parameters by default, modified by the schedule.
 #pragma once
 #include <optional>
 #include <string>

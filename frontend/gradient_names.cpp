@@ -9,7 +9,7 @@ static bool is_gradient(const OnnxNode& node) {
   return node.op_type == "Gradient" && node.domain == "ai.onnx.preview.training";
 }
 
-/// False after reporting a Gradient in a subgraph: the ops on its way may stand outside.
+/// False after reporting a Gradient in a subgraph: the ops that it differentiates may be outside.
 static bool check_subgraphs(const OnnxModel& model, const OnnxNode& node, Diags& diags) {
   bool ok = true;
   for (const OnnxAttr& attr : node.attrs)

@@ -1,4 +1,4 @@
-// Walks over the fields of protobuf messages, of which only those that may hold graphs are entered.
+// Walks over the fields of protobuf messages; enters only fields that may hold graphs.
 #include "frontend/graph_depth.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class DepthCounter {
     open_.pop_back();
   }
 
-  /// One field; false where the bytes are no message.
+  /// Reads one field; false if the bytes are not a message.
   bool field() {
     constexpr size_t kLongBytes = 8, kShortBytes = 4;
     const std::optional<uint64_t> tag = number();

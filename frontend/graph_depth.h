@@ -1,5 +1,5 @@
-// How deep graphs stand in each other: readers, passes and the programs made of them walk into nested graphs by
-// recursion, which needs stack.
+// Nesting depth of graphs. Readers, passes and the programs made of them process nested graphs by recursion, which
+// needs stack.
 #pragma once
 #include <cstddef>
 #include <span>

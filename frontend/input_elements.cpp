@@ -1,4 +1,4 @@
-// Matches the inputs of a model with what the command line says of their elements.
+// Matches the inputs of a model with the options for their elements.
 #include "frontend/input_elements.h"
 
 #include "ir/base/contains.h"
@@ -14,7 +14,7 @@ std::string names_there_are(const std::string& name, const std::vector<std::stri
   return shown.empty() ? "; there are none" : "; there are: " + join(shown, ", ");
 }
 
-/// The flags that say how many tensors an input stands for.
+/// The flags that give the number of tensors of an input.
 static std::string elements_flag(const OnnxValue& input) {
   const std::string name = printable(input.name);
   std::vector<std::string> flags;
@@ -24,7 +24,7 @@ static std::string elements_flag(const OnnxValue& input) {
   return join(flags, " or ");
 }
 
-/// True if the request says how many tensors such an input stands for.
+/// True if the request matches the form of such an input.
 static bool fits(const ElementsRequest& request, const OnnxForm& form) {
   return request.is_absent ? form.is_optional : request.elements.has_value() == form.is_sequence;
 }

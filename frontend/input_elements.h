@@ -1,5 +1,5 @@
-// Inputs that are no tensors: a sequence of three is three inputs x.0, x.1, x.2 of the executable, an optional is an
-// input or none. How many there are is said by --sequence and --optional.
+// Inputs that are not tensors: a sequence of three becomes three inputs x.0, x.1, x.2 of the executable, an optional
+// becomes one input or none. --sequence and --optional give the number.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,10 +15,10 @@ struct WholeInput {
   std::vector<std::string> tensors;
 };
 
-/// The tensors that all inputs stand for, and those inputs that are more or less than one. False after reporting.
+/// The tensors of all inputs, and the inputs that do not have exactly one. False after reporting.
 bool unfold_inputs(const std::vector<OnnxValue>& inputs, const ReadOptions& options, ImportState& state,
                    std::vector<OnnxValue>& tensors, std::vector<WholeInput>& wholes);
-/// Adds the ops by which the graph has such an input under its name.
+/// Adds ops that combine the tensors into such an input under its name.
 void fold_inputs(const std::vector<WholeInput>& wholes, ImportState& state, ImportScope& scope);
 /// "; did you mean ...", or else all names that there are.
 std::string names_there_are(const std::string& name, const std::vector<std::string>& known);

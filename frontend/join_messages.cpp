@@ -1,8 +1,8 @@
-// Joins Send and Recv of com.microsoft, which stand for the ends of one message, into one value:
+// Joins Send and Recv of com.microsoft, the two ends of a message, into one value:
 //
 //   s = Send(signal, 1, x) <tag: 7>      r, y = Recv(signal2, 0) <tag: 7>      ->    y = Identity(x)
 //
-// Who holds x and y is said by the schedule's places; where they differ, a Transfer comes of it later.
+// The schedule's places determine the ranks of x and y; if they differ, a Transfer is inserted later.
 #include "frontend/join_messages.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class MessageJoin {
            node.op_type, printable(remote));
   }
 
-  /// Each tag must have one Send and one Recv with as many tensors.
+  /// Each tag must have one Send and one Recv with equally many tensors.
   void check_pair(int64_t tag, const Ends& ends) {
     const std::vector<OnnxNode>& nodes = model_.graph.nodes;
     const bool sends = !ends.sends.empty(), recvs = !ends.recvs.empty();
@@ -121,7 +121,7 @@ class MessageJoin {
         made.push_back(node);
         continue;
       }
-      // The signals order what data orders already: they are handed on.
+      // The signals express an order that data already determines: they are passed on.
       size_t number = 0;
       const OnnxNode& other = model_.graph.nodes[ends_[tag_of(node)].sends[0]];
       for (size_t i = 1; recv && i < node.outputs.size(); ++i)

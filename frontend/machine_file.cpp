@@ -133,7 +133,7 @@ void MachineReader::nccl(Node node) {
                 protocol("Simple", Protocol::Simple)});
 }
 
-/// [[4B, 3us], [1MiB, 90us]]: what a rank sends, and the time.
+/// [[4B, 3us], [1MiB, 90us]]: bytes that a rank sends, and the time.
 void MachineReader::points(Node node, TimeCurve& curve) {
   if (!values_.is_list(node, "a curve")) return;
   for (const YamlNode& pair : node.items) {

@@ -1,4 +1,4 @@
-// Reads machine files: what a machine can do, as YAML (samples/machines/README.md has the grammar).
+// Reads machine files: a machine's capabilities as YAML (samples/machines/README.md has the grammar).
 #pragma once
 #include <optional>
 #include <string>

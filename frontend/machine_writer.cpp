@@ -37,7 +37,8 @@ std::string points_text(const TimeCurve& curve) {
   return "[" + join(points, ", ") + "]";
 }
 
-/// The curves of a level, a line a number of ranks, under the kinds in the order in which they first stand.
+/// The curves of a level, with a line for each number of ranks, grouped by kinds in the order of their first
+/// occurrence.
 std::string curves_text(const NetworkLevel& level) {
   std::vector<OpKind> kinds;
   for (const TimeCurve& curve : level.curves)

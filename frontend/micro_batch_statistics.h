@@ -1,4 +1,4 @@
-// BatchNormalization whose statistics are those of each micro-batch, as if it were a batch of its own.
+// BatchNormalization with statistics of each micro-batch, as if it were a batch of its own.
 //
 //   y = BatchNormalization(x, scale, bias, mean, variance)     x: [8, C, ...], two micro-batches
 //   ->

@@ -5,15 +5,15 @@
 
 namespace weftc {
 
-/// The oldest opset of ai.onnx in whose form an op record reads a node.
+/// The oldest opset of ai.onnx that op records can read.
 inline constexpr int kOldestForm = 7;
 
-/// The first opset of ai.onnx of which this operator is read so, or kOldestForm where that is not known.
+/// The first opset of ai.onnx whose form of this operator is known; kOldestForm if none is.
 int first_old_form(const std::string& op_type);
 
-/// Rewrites each node of ai.onnx whose opset is below kOldestForm so that opset 7 reads it with the meaning that it
-/// had, and gives it that opset. Nodes of which this is not known keep theirs, which the importer then refuses by name.
-/// False after reporting what is wrong with a node.
+/// Rewrites each node of ai.onnx with an opset below kOldestForm to its form in opset 7, with the same meaning. Nodes
+/// whose old form is not known keep their opset, which the importer then refuses by name. False after reporting an
+/// error in a node.
 bool modernise_nodes(OnnxModel& model, Diags& diags);
 
 }  // namespace weftc

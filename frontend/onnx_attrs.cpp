@@ -9,7 +9,7 @@
 
 namespace weftc {
 
-/// The kind in ONNX files of an attribute type of our records.
+/// The kind in ONNX files for an attribute type of Weft's records.
 static OnnxAttr::Kind kind_of(AttrType type) {
   switch (type) {
     case AttrType::Int:
@@ -40,7 +40,7 @@ static bool is_of(const OnnxAttr& attr, AttrType type) {
   return is_empty && (type == AttrType::Reals || type == AttrType::Texts);
 }
 
-/// The value in our form; a tensor becomes a constant of the module. Nothing after reporting.
+/// The value in Weft's form; a tensor becomes a constant of the module. Nothing after reporting.
 static std::optional<AttrValue> value_of(ImportState& state, const OnnxAttr& attr, AttrType type, const Loc& loc) {
   switch (type) {
     case AttrType::Int:

@@ -14,7 +14,7 @@
 
 namespace weftc {
 
-/// Counts nodes by op, those of subgraphs too.
+/// Counts nodes by op, including those of subgraphs.
 static void count_ops(const std::vector<OnnxNode>& nodes, ModelSummary& summary) {
   for (const OnnxNode& node : nodes) {
     ++summary.ops[full_op_name(node)];
@@ -37,7 +37,7 @@ static void list_open_dims(const OnnxValue& input, ModelSummary& summary) {
 std::optional<ModelSummary> summarise_onnx(const std::string& path, Diags& diags) {
   std::optional<OnnxModel> model = load_model(path, diags);
   if (!model || !inline_functions(*model, diags) || !unfold_attention(*model, diags)) return {};
-  Diags unmatched;  // those nodes are not supported, which the summary says of others too
+  Diags unmatched;  // discarded: the summary lists nodes that are not supported
   join_messages(*model, false, unmatched);
   resolve_opsets(*model);
   unname_dims(*model);

@@ -1,4 +1,4 @@
-// A model file as plain data: what reading and inspecting a model begin with.
+// A model file as plain data, the first step of reading and inspecting a model.
 #pragma once
 #include <optional>
 #include <string>

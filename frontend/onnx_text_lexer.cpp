@@ -1,5 +1,5 @@
-// Cuts ONNX text into tokens. A character or string that fits nowhere becomes a Bad token, which the parser
-// reports with what it expected there.
+// Tokenizes ONNX text. An invalid character or string becomes a Bad token, which the parser reports with the token that
+// it expected.
 #include "frontend/onnx_text_lexer.h"
 
 #include "ir/base/text.h"

@@ -9,7 +9,7 @@ namespace weftc {
 struct TextToken {
   enum class Kind { Name, Int, Real, Text, Mark, Bad, End };
   Kind kind = Kind::End;
-  std::string text;  // Name, number or mark ("(", "=>") as written; Text: the contents. Bad: what is wrong
+  std::string text;  // Name, number or mark ("(", "=>") as written; Text: the contents. Bad: the error
   int line = 1;
   int column = 1;
 

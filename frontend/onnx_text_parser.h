@@ -18,7 +18,7 @@ struct OnnxTextError {
   std::string message;
 };
 
-/// One model's text. Each function reads what its name says from the current token on, or throws.
+/// One model's text. Each function reads the construct in its name from the current token on, or throws.
 class OnnxTextParser {
  public:
   OnnxTextParser(OnnxModel& model, std::vector<TextToken> tokens) : model_(model), tokens_(std::move(tokens)) {}

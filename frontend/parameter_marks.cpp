@@ -20,7 +20,7 @@ constexpr std::string_view kKind = "pkg.torch.export.graph_signature.InputSpec.k
                            kSignature = "pkg.torch.export.ExportedProgram.graph_signature",
                            kFolded = "pkg.onnxscript.optimizer.folded_from";
 
-/// `p_emb_weight: PARAMETER target='emb.weight'`; other lines say nothing of initialisers.
+/// `p_emb_weight: PARAMETER target='emb.weight'`; other lines do not concern initialisers.
 void mark_by_line(OnnxModel& model, std::string_view line) {
   constexpr std::string_view kTarget = " target='";
   const size_t colon = line.find(": "), target = line.find(kTarget);

@@ -1,4 +1,5 @@
-// Which initialisers of a file without the exporter's marks (parameter_marks.h) are parameters: by what reads them.
+// Finds the parameters among the initialisers of a file without the exporter's marks (parameter_marks.h), from their
+// readers.
 //
 //   weights of products, convolutions, recurrent layers and embeddings; scales and biases of norms     parameters
 //   y * v, y + v, Concat(v, y) with a vector or table v of a module's name                             parameters
@@ -10,7 +11,7 @@
 
 namespace weftc {
 
-/// True for names that exporters invent: of what they computed in advance, not of a module's parameter or buffer.
+/// True for names that exporters invent for precomputed values; not for a name of a module's parameter or buffer.
 bool is_exporters_name(const std::string& name);
 
 class ParameterRoles {

@@ -1,5 +1,5 @@
-// The `kernels:` section of a schedule: `NAME: {strategy: tiled-product, tile: [64, 64]}`, and what else a strategy
-// leaves open: `panels: 8`, `threads: 1`.
+// The `kernels:` section of a schedule: `NAME: {strategy: tiled-product, tile: [64, 64]}`, and other choices of a
+// strategy: `panels: 8`, `threads: 1`.
 #include "frontend/schedule_sections.h"
 #include "ir/base/contains.h"
 #include "ir/strategy.h"

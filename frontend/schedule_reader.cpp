@@ -1,5 +1,5 @@
-// One handler a key of the schedule. Handlers report what is wrong and go on, so that all errors of a file come out at
-// once; keys that other keys refer to (mesh, places) are read first, whatever their order in the file.
+// One handler a key of the schedule. Handlers report errors and continue, so that all errors of a file are reported at
+// once. Keys that other keys refer to (mesh, places) are read first, in any order in the file.
 #include "frontend/schedule_reader.h"
 
 #include <algorithm>
@@ -215,7 +215,7 @@ void ScheduleReader::states(const YamlNode& node) {
 Schedule ScheduleReader::read(const std::string& file, const YamlNode& root) {
   schedule_.file = file;
   const YamlNode *mesh_node = nullptr, *places_node = nullptr, *shard_node = nullptr;
-  // Axes and places are needed where shard and pipeline name them, wherever in the file these stand.
+  // Shard and pipeline refer to axes and places, which may come later in the file.
   for (const auto& [key, value] : root.entries) {
     if (key.text == "mesh") mesh_node = &value;
     if (key.text == "places") places_node = &value;

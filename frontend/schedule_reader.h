@@ -10,12 +10,12 @@ namespace weftc {
 
 /// Nothing after reporting.
 std::optional<Schedule> read_schedule(const std::string& path, Diags& diags);
-/// `name` stands for the file in messages.
+/// `name` is the file's name in messages.
 std::optional<Schedule> read_schedule_text(const std::string& name, const std::string& text, Diags& diags);
 /// The command line's `--mesh AXIS=N`. Nothing after reporting.
 std::optional<MeshAxis> parse_mesh_option(const std::string& text, Diags& diags);
-/// Gives axes of the schedule's mesh other sizes, so that one file serves several numbers of ranks; reports axes it
-/// does not have.
+/// Gives axes of the schedule's mesh other sizes, so that one file works for several numbers of ranks; reports axes
+/// that it does not have.
 void resize_mesh(Schedule& schedule, const std::vector<MeshAxis>& sizes, Diags& diags);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// The sections of a schedule that are read by themselves; schedule_reader.cpp holds those that need the mesh. Each
-// function reports what it does not like.
+// The sections of a schedule that do not need the mesh; schedule_reader.cpp has the others. Each function reports
+// errors.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ int read_dim(YamlValues& values, const YamlNode& node, const std::string& what);
 /// The text of a name, `NAME` or `weight_of(NODE)`; the mapping {weight_of: NODE} is the latter. Nothing after
 /// reporting.
 std::optional<std::string> read_name(YamlValues& values, const YamlNode& node, const std::string& what);
-/// The selector that a name's text stands for.
+/// The selector that a name's text denotes.
 Selector selector_of(const std::string& text, const Loc& loc);
 /// One name of nodes or values, or a list of them.
 std::vector<Selector> read_selectors(YamlValues& values, const YamlNode& node, const std::string& what);

@@ -10,7 +10,7 @@ int read_dim(YamlValues& values, const YamlNode& node, const std::string& what) 
 
 static constexpr std::string_view kWeightOf = "weight_of";
 
-/// The mapping has the one key.
+/// True for a mapping with this key only.
 static bool is_weight_of(const YamlNode& node) {
   return node.is(YamlNode::Kind::Map) && node.entries.size() == 1 && node.entries[0].key.text == kWeightOf;
 }

@@ -4,8 +4,8 @@
 
 namespace weftc {
 
-/// Nodes that a schedule asks for and that compute the same of the same become one, but for those that draw random
-/// numbers or hold tensors or graphs. Those of the model keep their names.
+/// Merges nodes added for a schedule that compute the same results from the same operands, except nodes that draw
+/// random numbers or hold tensors or graphs. Nodes of the model keep their names.
 void share_equal_nodes(OnnxGraph& graph);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Sorts nodes topologically and finds what subgraphs read from outside, both by names, before there is a graph.
+// Sorts nodes topologically and finds values that subgraphs read from outside, both by names, before a graph is built.
 #include "frontend/sort_nodes.h"
 
 #include <functional>
@@ -43,7 +43,7 @@ struct NodeReaders {
   std::vector<size_t> missing;               // how many nodes each node still waits for
 };
 
-/// The operands of a node, and what its subgraphs take from outside.
+/// The operands of a node, and the values that its subgraphs read from outside.
 std::vector<std::string> names_read(const OnnxNode& node) {
   std::vector<const OnnxGraph*> graphs;
   for (const OnnxAttr& attr : node.attrs)

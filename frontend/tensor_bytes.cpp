@@ -1,5 +1,4 @@
-// Finds the bytes of a tensor and checks them against its shape: the one place where sizes from a file are
-// trusted or not.
+// Finds the bytes of a tensor and checks them against its shape. Sizes from a file are validated only here.
 #include "frontend/tensor_bytes.h"
 
 #include <charconv>
@@ -88,7 +87,7 @@ std::optional<std::span<const std::byte>> TensorBytes::stored(const OnnxTensor& 
   return tensor.bytes;
 }
 
-/// Empty text is `otherwise`; nothing if it is no number from 0 to 2^62.
+/// Parses a number from 0 to 2^62; nothing for other texts. Empty text is `otherwise`.
 static std::optional<int64_t> number(const std::string& text, int64_t otherwise) {
   if (text.empty()) return otherwise;
   int64_t value = 0;

@@ -13,8 +13,8 @@ class TensorBytes {
  public:
   TensorBytes(OnnxModel& model, Diags& diags) : model_(model), diags_(diags) {}
 
-  /// The bytes of `tensor` as a Tensor has them, as many as dims and element type need; nothing after reporting.
-  /// `what` names it in messages: "initializer 'w'".
+  /// The bytes of `tensor` in a Tensor's form, of the length that dims and element type require; nothing after
+  /// reporting. `what` names it in messages: "initializer 'w'".
   std::optional<std::span<const std::byte>> find(const OnnxTensor& tensor, const std::string& what, const Loc& loc);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr size_t kMostOrdered = 3;  // dims of which each order is tried
+constexpr size_t kMostOrdered = 3;  // maximum number of dims for which every order is tried
 
 /// Walks the elements of a tensor with its dims in another order; gives where each lies, until `each` says no.
 template <class Each>
@@ -44,7 +44,8 @@ Dims ordered(const Dims& dims, const std::vector<int64_t>& order) {
   return made;
 }
 
-/// Where few numbers stand, as zeros and ones from which layers begin, equal tensors say nothing.
+/// False for tensors of few different numbers, such as initial zeros and ones of layers: equality of these shows
+/// nothing.
 bool says_something(Bytes bytes, size_t width) {
   constexpr size_t kFew = 4;
   std::set<std::string> seen;
@@ -80,7 +81,7 @@ bool TieFinder::may_be_original(const OnnxTensor& tensor) const {
   return mark != model_.marks.end() && mark->second.kind == "PARAMETER";
 }
 
-/// Initialisers whose copy this one may be by what the file says.
+/// Initialisers of which this one may be a copy, according to the file.
 std::vector<const OnnxTensor*> TieFinder::originals_of(const OnnxTensor& copy) const {
   const auto mark = model_.marks.find(copy.name);
   if (mark != model_.marks.end() && !mark->second.kind.empty()) return {};
@@ -93,7 +94,7 @@ std::vector<const OnnxTensor*> TieFinder::originals_of(const OnnxTensor& copy) c
     const bool is_before = &tensor < &copy;
     if (!is_noted && may_be_original(tensor) && (is_before || is_exporters_name(copy.name))) found.push_back(&tensor);
     if (is_noted && tensor.name == sources[0]) return {&tensor};
-    // Two copies of a parameter that is nowhere else: the first stands for it.
+    // Two copies of a parameter that is not in the file itself: the first one replaces it.
     if (is_noted && is_before && parameters_behind(model_, tensor.name) == sources) found.push_back(&tensor);
   }
   return found;
@@ -131,7 +132,7 @@ std::vector<TiedCopy> TieFinder::find() {
     for (const OnnxTensor* original : originals_of(copy))
       if (!copies.contains(original->name))
         if (auto made = tie(copy, *original)) found.push_back(std::move(*made));
-    if (found.size() != 1) continue;  // of several it is not known which one is meant
+    if (found.size() != 1) continue;  // with several candidates the original is ambiguous
     copies.insert(copy.name);
     ties.push_back(std::move(found[0]));
   }

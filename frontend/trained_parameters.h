@@ -1,6 +1,7 @@
-// Which initialisers of a model are parameters that a training may change, and which ones its loss never sees.
+// Determines which initialisers of a model are parameters that a training may change, and which ones its loss does not
+// depend on.
 //
-// A file of PyTorch's exporter says which ones are parameters (parameter_marks.h); of others, what reads them does
+// Files of PyTorch's exporter mark parameters (parameter_marks.h). In other files they are found by their readers
 // (parameter_roles.h).
 #pragma once
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace weftc {
 
-/// A parameter that the exporter computed from those of the program when it wrote the file.
+/// A parameter that the exporter computed from parameters of the program when it wrote the file.
 struct ComputedParameter {
   const OnnxTensor* tensor;
   std::vector<std::string> sources;
@@ -21,8 +22,8 @@ struct ParameterTensors {
   std::vector<const OnnxTensor*> trainable;  // on the way to the loss
   std::vector<const OnnxTensor*> constants;  // on the way to the loss as well, but no parameters
   std::vector<const OnnxTensor*> apart;      // nodes read them, but the loss depends on none of these
-  std::vector<ComputedParameter> computed;   // of the trainable ones; not copies of a single one
-  bool is_guessed = false;                   // the file does not say of all what they are
+  std::vector<ComputedParameter> computed;   // trainable ones; not copies of a single one
+  bool is_guessed = false;                   // the file does not give the roles of all
 };
 
 ParameterTensors find_parameters(OnnxModel& model, const std::string& loss);

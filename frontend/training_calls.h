@@ -1,4 +1,5 @@
-// Losses, metrics, optimizers and rates that a schedule calls: functions in ONNX, and what it says of their attributes.
+// Losses, metrics, optimizers and rates that a schedule calls: functions in ONNX, with the attributes that the schedule
+// gives.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,12 +14,12 @@ OnnxAttr attr_of_real(const std::string& name, double real);
 
 class TrainingFunctions {
  public:
-  /// Functions are taken into the model, whose nodes will call them.
+  /// Functions are added to the model, whose nodes will call them.
   TrainingFunctions(OnnxModel& model, Diags& diags) : model_(model), diags_(diags) {}
 
-  /// Takes those that the compiler knows; false after reporting.
+  /// Adds the functions that the compiler has; false after reporting.
   bool take_known();
-  /// The function of a call: of a file, or one of domain `weft.KIND`; `otherwise` where the call names none. Nothing
+  /// The function of a call: from a file, or one of domain `weft.KIND`; `otherwise` if the call names none. Nothing
   /// after reporting.
   std::optional<OnnxFunction> find(const FunctionCall& call, const std::string& kind, const char* otherwise);
   /// That function and the others of its name.

@@ -1,4 +1,4 @@
-// FlexAttention (ai.onnx.preview 1) as the nodes that it stands for.
+// Replaces FlexAttention (ai.onnx.preview 1) by simpler nodes.
 #pragma once
 #include "frontend/onnx_model.h"
 #include "ir/base/diag.h"

@@ -1,4 +1,4 @@
-// paddle2onnx writes "?" for each length that it does not know, tf2onnx a name that it makes up.
+// paddle2onnx writes "?" for each unknown length, tf2onnx an invented name.
 #include "frontend/unnamed_dims.h"
 
 #include <algorithm>

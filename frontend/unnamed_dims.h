@@ -1,4 +1,4 @@
-// Dims of inputs whose names say that the exporter knew none.
+// Dims of inputs whose names show that the exporter had no name for them.
 #pragma once
 #include "frontend/onnx_model.h"
 

@@ -1,4 +1,4 @@
-// YAML text -> a tree of nodes that know where they stand. The one place that knows yaml-cpp.
+// Reads YAML text into a tree of nodes with positions. The only code that uses yaml-cpp.
 #pragma once
 #include <optional>
 #include <string>
@@ -25,7 +25,7 @@ struct YamlEntry {
 /// "a list", "a mapping": for messages.
 const char* kind_name(YamlNode::Kind kind);
 
-/// May stand before the text of a file.
+/// May precede the text of a file.
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// One document of UTF-8 text of at most 4 MiB, nested at most 32 deep, without anchors, aliases, tags, tabs in the

@@ -95,7 +95,7 @@ std::optional<int64_t> YamlValues::bytes(const YamlNode& node, const std::string
   const std::optional<std::string> text = word(node, what);
   if (!text) return {};
   constexpr int64_t kMost = int64_t{1} << 60,
-                    kLarge = 1024;  // of a large size, such as 15.6GiB, a part of a byte is nothing
+                    kLarge = 1024;  // in a large size, such as 15.6GiB, fractions of a byte are dropped
   const std::optional<double> bytes = parse_quantity(*text, Quantity::Bytes);
   if (bytes && *bytes <= static_cast<double>(kMost) && (is_whole(*bytes) || *bytes >= kLarge) &&
       std::llround(*bytes) >= least)

@@ -1,4 +1,4 @@
-// Typed reading of YAML nodes; each function reports what it does not like and returns nothing or false.
+// Typed reading of YAML nodes. Each function reports errors and then returns nothing or false.
 #pragma once
 #include <functional>
 #include <optional>
@@ -29,7 +29,7 @@ class YamlValues {
   /// "70GiB", "1024": a whole number of bytes, `least` or more.
   std::optional<int64_t> bytes(const YamlNode& node, const std::string& what, int64_t least = 1);
 
-  /// The entries of a mapping whose keys are known: each gets its turn by name; unknown keys are reported.
+  /// The entries of a mapping with known keys: each key's reader is called by name; unknown keys are reported.
   struct Key {
     const char* name;
     std::function<void(const YamlNode& value)> read;

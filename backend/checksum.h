@@ -6,7 +6,7 @@
 
 namespace weftc {
 
-/// The checksum of bytes that follow those of which `crc` is the checksum; 0 begins.
+/// Extends checksum `crc` by further bytes; the initial value is 0.
 uint32_t crc32c(uint32_t crc, const void* bytes, size_t count);
 
 }  // namespace weftc

@@ -12,7 +12,7 @@ namespace {
 
 /// The parts of a loop over columns.
 struct ColumnLoop {
-  Statements before;  // declarations of what all elements of a column share
+  Statements before;  // declarations shared by all elements of a column
   Let accumulator;
   For rows;
   Statements after;
@@ -66,7 +66,7 @@ Callback element_lambda(const ColumnLoop& parts, const std::string& column, cons
   return made;
 }
 
-/// The call, with what is done with a sum as its last argument.
+/// The call, with a lambda that uses each sum as its last argument.
 Callback sums_call(const ColumnLoop& parts, const For& loop, const std::string& lambda) {
   const Let& sum = parts.accumulator;
   const Expr put = name("[&](int64_t " + loop.variable + ", " + sum.type + " " + sum.name + ") {");

@@ -15,8 +15,8 @@
 
 namespace weftc {
 
-/// Replaces each such loop whose columns are one loop inside it. True if there is one. `names` are those that the
-/// kernel has.
+/// Replaces each such loop whose columns are one loop inside it. True if it replaced any. `names` are the kernel's
+/// names.
 bool call_for_columns(const Names& names, Statements& statements);
 
 }  // namespace weftc

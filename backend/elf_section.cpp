@@ -1,5 +1,5 @@
-// Nothing of the file moves: the table of sections and that of their names are written once more after the new
-// section, and the head of the file says where.
+// The existing parts of the file stay in place. The tables of sections and of their names are written again after the
+// new section, and the file's header points to them.
 //
 //   head | program | names | sections     ->     head' | program | names | sections | NEW | names' | sections'
 #include "backend/elf_section.h"

@@ -6,11 +6,11 @@
 
 namespace weftc {
 
-/// How a section comes to a file: what stands in it is written between the constructor and finish().
+/// Adds a section to a file; its contents are written between the constructor and finish().
 class AddedSection {
  public:
-  /// Reads the tables of the file, which is open for reading and writing, and moves to where the section begins: the
-  /// next multiple of `align` after its last byte. Where that fails, ok() is false and errno says why.
+  /// Reads the tables of the file, which is open for reading and writing, and moves to the beginning of the section:
+  /// the next multiple of `align` after its last byte. On failure, ok() is false and errno says why.
   AddedSection(std::FILE* file, std::string name, int64_t align);
   bool ok() const { return ok_; }
   /// Writes the tables anew after the section, which ends at `bytes` from its beginning. False as above.

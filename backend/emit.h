@@ -16,8 +16,8 @@
 
 namespace weftc {
 
-/// The files of the program. An op that a kernel cannot compute, or a port with too many dimensions, is
-/// reported to `diags`; then the result is empty. `variant` is the namespace of a variant inside that of the program.
+/// The files of the program. An op that a kernel cannot compute, or a port with too many dimensions, is reported to
+/// `diags`; then the result is empty. `variant` is the namespace of a variant inside the program's.
 std::vector<SourceFile> emit(const Plan& plan, Diags& diags, ProgramForm form = ProgramForm::Executable,
                              const std::string& variant = "");
 /// CMakeLists.txt for a program of these files.

@@ -1,5 +1,5 @@
-// Building expression trees. Each operator notes how tightly it binds and what its operands must bind, from the
-// precedences of C++; the printer alone turns that into parentheses.
+// Builds expression trees. Each operator records how tightly it binds and what its operands must bind, from the
+// precedences of C++. The printer alone turns that into parentheses.
 #include "backend/expression.h"
 
 #include "ir/base/check.h"

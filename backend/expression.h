@@ -1,5 +1,5 @@
 // Scalar expressions of emitted code as trees: names and literals, index expressions, elements of arrays, and patterns
-// with operands. Only the printer makes text of them, and decides where parentheses stand.
+// with operands. Only the printer converts them to text and places parentheses.
 //
 //   element("x", row * 768 + c)                       x[row * 768 + c]
 //   binary(name("y"), "*", binary(a, "+", b))         y * (a + b)
@@ -27,7 +27,7 @@ class Expr {
   Expr(int64_t number) : Expr(IndexExpr(number)) {}
   explicit Expr(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
 
-  /// True for no expression at all, which stands for "none given".
+  /// True for the empty expression, which means "none given".
   bool empty() const { return !node_; }
   /// True for a name or a literal, which may be repeated in the text at no cost.
   bool is_simple() const;
@@ -47,7 +47,7 @@ struct Expr::Node {
     Simple,   // `text`: a name or a literal
     Index,    // `index`
     Element,  // `text`[$0]: an element of an array
-    Pattern,  // `text`, in which $0, $1 ... stand for the operands
+    Pattern,  // `text`, with operands at $0, $1 ...
   };
   Kind kind;
   std::string text;

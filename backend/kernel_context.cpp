@@ -83,7 +83,7 @@ KernelContext::KernelContext(const Plan& plan, const Kernel& kernel, Diags& diag
   for (Kind kind : {Kind::Team, Kind::Peers, Kind::Invocation, Kind::Trip, Kind::Panels})
     names.reserve(argument_name({kind}));
   names.reserve(argument_parameter({Kind::Invocation}));
-  if (!group().empty()) names.reserve("ranks"), names.reserve("p");  // of the table of peers' copies
+  if (!group().empty()) names.reserve("ranks"), names.reserve("p");  // used for the table of peers' copies
   for (const MeshAxis& axis : kernel.mesh) names.reserve(identifier(axis.name) + "_index");
   for (const Parameter& f : kernel.parameters) parameter_names_.push_back(names.unique(f.name));
   for (const RunExtent& e : kernel.extents) {
@@ -209,7 +209,7 @@ static bool is_computed(const KernelContext& context, const Argument& argument) 
   return extent.length && !extent.is_named();
 }
 
-/// A length whose address is passed.
+/// True for a length whose address is passed.
 static bool is_read(const KernelContext& context, const Argument& argument) {
   return !context.facts().passes_values && argument.kind == Argument::Kind::Extent &&
          context.kernel.extents[argument.number].is_named();

@@ -1,8 +1,7 @@
-// Scatter: the result is a copy of the data in which elements have been replaced, or reduced with updates,
-// where the indices say. Several updates may meet in one element; they are applied in the order of the updates,
-// so that a sum comes out with the same bits in every run. A state that is updated in place is not copied. Where very
-// many updates meet in one element, or the elements have 16 bits, sums are kept in an array of a wider type
-// (weft/sum_type.h), which then becomes the result.
+// Scatter: the result is a copy of the data in which elements at given indices are replaced, or reduced with updates.
+// Several updates of one element are applied in their order, so that a sum has the same bits in every run. A state that
+// is updated in place is not copied. If very many updates go to one element, or the elements have 16 bits, sums are
+// kept in an array of a wider type (weft/sum_type.h), which then becomes the result.
 //
 //   host:    for all i: y[i] = data[i];     then for all u: y[indices[u]] += updates[u];
 //   device:  each thread has the elements of the result along which no updates meet (a column), copies its
@@ -77,7 +76,7 @@ class ScatterWriter {
     return dtype_bytes(dtype) < 4 ? "float" : "";
   }
 
-  /// Where an element lies in the array of sums, which has the dimensions `sum_dims_` of the result.
+  /// An element of the array of sums, which has the dimensions `sum_dims_` of the result.
   Expr sum_at(const IndexList& index) const {
     const Dims dims = context_.dims(op_.inputs[0]);
     IndexExpr at;
@@ -115,7 +114,7 @@ class ScatterWriter {
     });
   }
 
-  /// True for dimensions that an index chooses: updates with different indices may meet there, hence one thread
+  /// True for dimensions that an index selects: updates with different indices may hit the same element, so one thread
   /// has the whole dimension.
   bool meets(size_t dim, size_t tuple) const {
     return op_.kind == OpKind::ScatterND ? dim < tuple : dim == static_cast<size_t>(op_.integer("axis"));
@@ -268,7 +267,7 @@ class ScatterWriter {
   KernelContext& context_;
   const Graph& body_;
   const Op& op_;
-  const bool in_place_;  // the result lies where the data does: there is nothing to copy
+  const bool in_place_;  // the result shares the data's memory: nothing is copied
   std::string name_;
   std::string sums_;              // the array of wider sums, if there is one
   std::vector<size_t> sum_dims_;  // its dimensions

@@ -1,4 +1,4 @@
-// Names of levels in emitted text are those of weft/level.h.
+// Names of levels in emitted text are the names in weft/level.h.
 #include "backend/level_files.h"
 
 #include <algorithm>

@@ -35,7 +35,7 @@ std::string shape_text(const std::vector<const Port*>& of_variants) {
   return std::string(dtype_name(type.dtype)) + "[" + join(dims, ", ") + "]";
 }
 
-/// `port`, and what is called so in the plans of other variants.
+/// `port`, and ports of the same name in the plans of other variants.
 std::vector<const Port*> of_variants(const Plans& plans, const Port& port, std::vector<Port> Plan::*ports) {
   std::vector<const Port*> out = {&port};
   for (const Plan* plan : plans)
@@ -51,7 +51,7 @@ bool is_next_of_state(const Plan& plan, const std::string& output) {
   return std::any_of(plan.states.begin(), plan.states.end(), [&](const StateSlot& s) { return s.output == output; });
 }
 
-/// How many tokens a prompt or what comes of it may have.
+/// The extent of a text: a prompt or a generated one, in tokens.
 Extent text_extent(const Generation& generation) {
   return {.bound = generation.room, .length = std::make_shared<const Length>(Length::named("text", generation.room))};
 }
@@ -107,7 +107,7 @@ std::string header_text(const Plans& plans, const Params& names) {
 std::string library_name(const Plan& plan) { return ProgramNames(plan).program; }
 
 bool check_library_name(const Plan& plan, Diags& diags) {
-  // Those of the C library and of compilers, which programs are linked with unasked or by habit.
+  // Libraries of the system and of compilers, which programs are linked with implicitly or usually.
   static const std::set<std::string> kOfSystem = {"anl", "asan", "atomic",  "c",      "crypt", "dl",   "gcc",  "gcc_s",
                                                   "m",   "mvec", "pthread", "resolv", "rt",    "tsan", "util", "z"};
   const std::string name = library_name(plan);

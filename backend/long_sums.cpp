@@ -9,8 +9,8 @@ namespace weftc {
 
 namespace {
 
-/// Additions that an accumulator of floats may take in turn. Lanes of a vector, warp or block have sums of their own,
-/// whose errors cancel out in part.
+/// Additions that one accumulator of floats may do in sequence. Lanes of a vector, warp or block have sums of their
+/// own, whose errors partly cancel.
 constexpr int64_t kMostInTurn = 96;
 
 /// The loops between the declaration of an accumulator and where it takes elements, outer first.
@@ -44,7 +44,7 @@ void find_additions(Statements& among, size_t at, const std::string& name, std::
 /// How many threads, or lanes of a warp, take the iterations in turn.
 int64_t takers_of(LoopKind kind) { return kind == LoopKind::Lanes ? 32 : kind == LoopKind::BlockThreads ? 256 : 1; }
 
-/// How many iterations one of those who share a loop has.
+/// Number of iterations of one thread that shares a loop.
 int64_t turns_of(const For& loop) {
   constexpr int64_t kUnknown = int64_t{1} << 20;
   const int64_t most = loop.most ? loop.most : number_of(loop.bound) ? number_of(loop.bound) : kUnknown;
@@ -60,7 +60,7 @@ int64_t inner_in_turn(const For& loop, bool has_vectors) {
   return has_vectors && loop.kind == LoopKind::Vector && loop.accumulator ? turns_of(loop) / kLanes : turns_of(loop);
 }
 
-/// The same of all loops. The lanes of a vector are added to the accumulator one after the other.
+/// The same over all loops. The lanes of a vector are added to the accumulator one after the other.
 int64_t in_turn(const SumLoops& sum, bool has_vectors) {
   int64_t outer = 1;
   for (size_t i = 0; i + 1 < sum.levels.size(); ++i)

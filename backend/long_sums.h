@@ -1,5 +1,5 @@
-// Sums of very many floats, which in one accumulator lose digits: the error grows with the number of elements. Sums of
-// an inner loop are added up in double, and where there is no such loop the elements are.
+// Sums of very many floats lose digits in one accumulator: the error grows with the number of elements. Sums of an
+// inner loop are added in double; without an inner loop, the elements are.
 //
 //   float sum = 0;                                     double sum_total = 0;
 //   for (int64_t c = 0; c < 300; ++c) {                for (int64_t c = 0; c < 300; ++c) {

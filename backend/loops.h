@@ -62,14 +62,13 @@ class Cuts {
   std::map<std::string, std::vector<Scale>> blocks_;  // smaller ones first
 };
 
-/// Who runs the iterations over a row together: one thread on the host, and on a device the lanes of a warp or
-/// the threads of a block. Thread: the iteration space has no rows, and each thread of the device has elements
-/// of its own.
+/// The threads that share the iterations over a row: one thread on the host, and on a device the lanes of a warp or the
+/// threads of a block. Thread: the iteration space has no rows, and each thread of the device has elements of its own.
 enum class Lanes : uint8_t { Host, Thread, Warp, Block };
 
-/// The run-time length of a dimension; empty where it is static.
+/// The run-time length of a dimension; empty for a static one.
 Expr run_bound(KernelContext& context, const TensorType& type, size_t dim);
-/// The same for index algebra; 0 where it is static, or a slice that is not equally long on all ranks.
+/// The same for index algebra; 0 if it is static, or a slice of unequal length on the ranks.
 Scale run_scale(const KernelContext& context, const TensorType& type, size_t dim);
 /// The kind of loop in which one lane acts for all of them (OneLane).
 LoopKind lanes_loop(Lanes lanes);
@@ -120,7 +119,7 @@ class LoopScopes {
   Open open(Scope* under, const LoopAxis& axis, const For& like = {}, bool may_share = false);
   /// Finishes the loops, and restores the scope and the variables that were visible before.
   void close(Open& open);
-  /// The same without the loops: nothing stands in them.
+  /// The same without adding the loops: they are empty.
   void drop(Open& open);
   /// The innermost loop of a device kernel: over neighbours that a thread loads and stores at once.
   void open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis);

@@ -29,7 +29,7 @@ NumberPattern::NumberPattern(const std::string& from) {
 
 bool has_braces(const std::string& text) { return text.find_first_of("{}") != std::string::npos; }
 
-/// "layer", "4 * layer + 3": a number of which the first layer has `first`, and each further one `step` more.
+/// "layer", "4 * layer + 3": a number that is `first` in the first layer, and `step` more in each further layer.
 static std::string number_text(int64_t first, int64_t step, int begin) {
   const int64_t rest = first - step * begin;
   std::string text = step == 1 ? "layer" : std::to_string(step) + " * layer";

@@ -1,5 +1,5 @@
-// The outer loops of a nest, and who runs their iterations: a team takes ranges of them where there is work for one; on
-// a grid threads, warps or blocks take them in turn.
+// The outer loops of a nest, and the threads that run their iterations. A team takes ranges of them if there is enough
+// work; on a grid threads, warps or blocks take them in turn.
 #pragma once
 #include "backend/loops.h"
 
@@ -9,7 +9,7 @@ namespace weftc {
 struct OuterLoops {
   std::vector<LoopAxis> axes;
   int64_t work = 1;      // elements inside one iteration of all axes
-  int64_t together = 1;  // ranges of a team are a multiple of so many
+  int64_t together = 1;  // ranges of a team are multiples of this number
   int64_t vector = 1;    // on a grid: neighbours of the last axis that a thread takes together
 };
 struct OpenOuter {

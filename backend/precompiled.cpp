@@ -35,7 +35,7 @@ std::string key_of(const std::vector<std::string>& command, const fs::path& incl
   return format("{}", std::hash<std::string>()(all));
 }
 
-/// Runs a command and says whether it ended well; what it prints is left out.
+/// Runs a command, discarding its output; true if it succeeded.
 bool succeeds(const std::vector<std::string>& command) {
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   const std::optional<pid_t> child = start_child(command, nowhere, nowhere);

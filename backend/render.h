@@ -1,6 +1,6 @@
 // The template engine: text of templates/ with `$name` placeholders and `//@ for x in list`, `//@ if name`, `//@ end`
-// lines. No arithmetic, no filters, no includes: all decisions are made where the parameters are filled. Names that the
-// template uses and nobody gave, and names given that no template line uses, are bugs.
+// lines. It has no arithmetic, filters or includes: all decisions are made where the parameters are filled in. Names in
+// the template without a parameter, and parameters that no line uses, are bugs.
 #pragma once
 #include <map>
 #include <string>

@@ -35,8 +35,8 @@ IndexExpr StepTerms::time_index(PlaceId place, const Mesh& mesh, int axis) const
   return time + skip < times_.size() ? time_index(times_[time + skip]) : 0;
 }
 
-/// A signal has `count` / micro-batches elements for each micro-batch. A step outside the loop over chunks
-/// refers to the last of them: what it orders is complete with the last chunk.
+/// A signal has `count` / micro-batches elements for each micro-batch. A step outside the loop over chunks refers to
+/// the last of them: all ordered work is complete with the last chunk.
 std::optional<IndexExpr> StepTerms::index(SignalId id, Per per, int lag) const {
   const bool batches = plan_.micro_batches > 1, chunk = per == Per::Chunk && !times_.empty();
   const int each = plan_.signals[id.index].count / std::max(1, plan_.micro_batches);
@@ -53,8 +53,8 @@ StepTerms::SignalCall StepTerms::of_rank(const std::string& call) const {
   };
 }
 
-// A wait with a lag means an iteration that is `lag` before this one; the first `lag` iterations have none to
-// wait for. In an evaluation nothing raises what blocks of the training do.
+// A wait with a lag refers to an iteration that is `lag` before this one; the first `lag` iterations do not wait. In an
+// evaluation, signals of the training's blocks are not raised.
 StepTerms::Lines StepTerms::waits(const Step& s, const SignalCall& wait_for) const {
   Lines lines;
   for (const Wait& wait : s.waits) {
@@ -75,8 +75,8 @@ StepTerms::Lines StepTerms::raises(const Step& s, const SignalCall& raise_it) co
   return lines;
 }
 
-/// The node that an op of a kernel comes from. Equal layers share a kernel, whose ops name the nodes of the first: then
-/// it is the step's own node at the same place, or one of the same type.
+/// The node of an op in a kernel. Equal layers share a kernel, whose ops name the nodes of the first layer. In other
+/// layers it is the step's own node at the same position, or one of the same type.
 static std::string node_of(const Plan& plan, const Kernel& kernel, const Step& step, const Op& op) {
   const auto text = [&](OriginId id) {
     return format("node '{}' ({})", plan.origins[id.index].name, plan.origins[id.index].op_type);

@@ -21,10 +21,9 @@ class StepText : private StepTerms {
   StepText(const Plan& plan, const ProgramNames& names, const std::vector<KernelText>& kernels, Diags& diags)
       : StepTerms(plan, names, kernels, diags), free_names_(names.taken) {}
 
-  /// The statements of a block; loops over its layers stand for what these have. Lines without indentation of their
-  /// own.
+  /// The statements of a block, with loops in place of its layers. Lines have no indentation of their own.
   std::vector<std::string> block(const Block& block, const ProgramLayers& layers);
-  /// Those of one of its steps.
+  /// The statements of one of its steps.
   std::vector<std::string> lines(const Step& step);
   /// The functions of loops over chunks that are one kernel, in the order of their first use.
   const std::vector<KernelText>& chunk_kernels() const { return chunk_kernels_; }

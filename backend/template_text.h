@@ -3,6 +3,6 @@
 #include <string_view>
 
 namespace weftc {
-/// The text of templates/NAME; empty if there is no such template.
+/// The text of templates/NAME; empty for an unknown template.
 std::string_view template_text(std::string_view name);
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// The sources of a variant are those of emit(), in its folder.
+// A variant has the sources that emit() writes, in its folder.
 #include "backend/variant_files.h"
 
 #include "backend/dialects/target_dialect.h"
@@ -37,7 +37,7 @@ std::string program_text(const std::vector<Variant>& variants, ProgramForm form)
   return render_file("variants.cpp", params);
 }
 
-/// manifest.json: those of all variants, by name.
+/// manifest.json: the manifests of all variants, by name.
 std::string joined_manifests(const std::vector<Variant>& variants) {
   std::vector<std::string> rows;
   for (const Variant& variant : variants)

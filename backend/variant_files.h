@@ -14,11 +14,11 @@
 
 namespace weftc {
 
-/// One variant: what it is compiled for, and its plan.
+/// One variant: its dims, and its plan.
 struct Variant {
   std::string name;              // "batch=1, seq<=128"
   std::string space;             // its namespace and folder: "batch_1_seq_128"
-  std::vector<DimRequest> dims;  // of one value each
+  std::vector<DimRequest> dims;  // with one value each
   const Plan* plan;
 };
 

@@ -18,7 +18,7 @@ class CudaLoops final : public LoopDialect {
   }
 
  private:
-  /// Who a thread is among those that take iterations in turn, and how many they are.
+  /// The number of a thread among those that share iterations, and how many these are.
   struct Turns {
     const char *first, *step;
   };
@@ -60,7 +60,7 @@ std::string launch(const KernelLaunch& kernel) {
 /// "80" of sm_80.
 std::string number_of(const std::string& arch) { return arch.substr(arch.find('_') + 1); }
 
-/// "80;90": CMake's word for what nvcc builds for.
+/// "80;90": nvcc's target architectures in CMake's notation.
 std::string archs(const Target& target) {
   std::vector<std::string> numbers;
   for (const std::string& arch : target.archs) numbers.push_back(number_of(arch));

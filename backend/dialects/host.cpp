@@ -62,7 +62,7 @@ Command program_compiler(const Target& target, const Compilers& compilers) {
 
 Command kernel_compiler(const Target& target, const Compilers& compilers) {
   Command command = host_command(compilers.host, compilers.quick ? "-O1" : "-O3", arch_of(target));
-  // A product and a sum are one operation whatever the level of optimisation, so that sums have the same bits.
+  // A product and a sum are fused at every level of optimisation, so that sums have the same bits.
   if (compilers.quick) command.emplace_back("-fexpensive-optimizations");
   command.emplace_back("-DWEFT_TILES");  // the runtime library that it is linked with has the tiles of products
   return command;
@@ -73,10 +73,10 @@ Command kernel_compiler(const Target& target, const Compilers& compilers) {
 Command host_command(const std::string& compiler, const char* optimisation, const std::string& arch) {
   Command command = {compiler, "-std=c++20", optimisation};
   if (!arch.empty()) command.push_back("-march=" + arch);
-  // GCC 12 takes the sum or maximum of a few comparisons for one of masks where it vectorizes straight code. The bodies
-  // of loops over a team are inlined whatever arrays they have: else loops read captured pointers anew, are not
-  // vectorised, and sum in another order. A row of sums that a tile has in registers is no call of memcpy. Scheduling
-  // before registers are assigned, which GCC does for Arm and not for x86, loads so early that tiles spill.
+  // GCC 12 confuses the sum or maximum of a few comparisons with one of masks when it vectorizes straight code. The
+  // bodies of loops over a team are always inlined: otherwise loops reload captured pointers, are not vectorised, and
+  // sum in another order. A row of sums in a tile's registers must not become a call of memcpy. Scheduling before
+  // register allocation, which GCC does for Arm and not for x86, loads so early that tiles spill.
   for (const char* flag :
        {"-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-tree-slp-vectorize", "-fopenmp-simd", "-w", "-pipe"})
     command.emplace_back(flag);

@@ -1,6 +1,7 @@
-// Records read an operator of all opsets, with the attributes of each. This table says which of them an opset does not
-// have: a model that gives one all the same means another opset than it names. Without it SpaceToDepth of opset 13
-// would read `mode`, which is of opset 28. A test compares the table with the schemas of the onnx package.
+// Records read an operator of all opsets, with the attributes of each. This table lists the opsets in which an operator
+// lacks an attribute. A model that has one anyway means another opset than it names. Without the table, SpaceToDepth of
+// opset 13 would read `mode`, which belongs to opset 28. A test compares the table with the schemas of the onnx
+// package.
 #include "frontend/attribute_opsets.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int kNever = INT32_MAX;
 
-/// Operators and attributes, with spaces between; the first opset that has them, and the first that has them no more.
+/// Operators and attributes, separated by spaces; the first opset that has them, and the first that no longer has them.
 struct Row {
   const char* ops;
   const char* attrs;
@@ -128,7 +129,7 @@ const Spans& spans() {
   return all;
 }
 
-/// Which opsets have the attribute, as a hint.
+/// The opsets that have the attribute, as a hint.
 std::string where_it_is(const Row& row, int opset) {
   if (row.first == kNever) return "";
   return opset < row.first ? format(", only from {} on", row.first) : format(", only before {}", row.end);

@@ -5,8 +5,8 @@
 
 namespace weftc {
 
-/// Reports each attribute that its operator does not have in the node's opset, though a record reads it from another
-/// one. `trains`: a training has said that nodes are in training mode, for which opsets before 14 have no attribute.
+/// Reports each attribute that its operator lacks in the node's opset, although a record reads it from another one.
+/// `trains`: a training has put nodes into training mode, for which opsets before 14 have no attribute.
 bool check_attribute_opsets(const OnnxModel& model, bool trains, Diags& diags);
 
 }  // namespace weftc

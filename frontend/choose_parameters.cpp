@@ -9,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-/// "'cos', 'sin' and 3 more", with what is said of each.
+/// "'cos', 'sin' and 3 more", with each one's description.
 template <class Shown>
 std::string some_of(const std::vector<const OnnxTensor*>& tensors, const Shown& shown) {
   constexpr size_t kShown = 10;

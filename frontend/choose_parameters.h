@@ -17,15 +17,15 @@ class ParameterChoice {
   ParameterChoice(OnnxModel& model, const TrainRequest& request, Diags& diags)
       : model_(model), request_(request), diags_(diags) {}
 
-  /// Copies that an exporter has made of a parameter are computed from it, unless the schedule names them.
+  /// Computes an exporter's copies of a parameter from it, unless the schedule names them.
   void tie_copies(TrainingWriter& step);
-  /// In the order of the model. Nothing after reporting.
+  /// The chosen parameters in the order of the model. Nothing after reporting.
   std::optional<std::vector<const OnnxTensor*>> choose(const std::string& loss);
 
-  /// True if an entry is about the tensor; `used` notes which ones are about any.
+  /// True if an entry matches the tensor; `used` records the entries that match.
   static bool matches(const std::vector<ParameterMatch>& list, const OnnxTensor& tensor,
                       std::unordered_set<size_t>& used);
-  /// Reports entries that are about nothing.
+  /// Reports entries that match nothing.
   bool check_used(const std::vector<ParameterMatch>& list, const std::unordered_set<size_t>& used) const;
 
  private:

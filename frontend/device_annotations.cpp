@@ -39,7 +39,7 @@ struct StageReadings {
   Mesh mesh;
 };
 
-/// True if two notes mean the same layout.
+/// True if two specs give the same layout.
 bool same_axes(const std::vector<AxisRequest>& x, const std::vector<AxisRequest>& y) {
   return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const AxisRequest& a, const AxisRequest& b) {
     return a.axes == b.axes && a.replicated == b.replicated && a.dim == b.dim && a.parts == b.parts;

@@ -1,4 +1,4 @@
-// Notes every name of a model, and numbers those that are wanted again.
+// Records every name of a model, and numbers new ones that are taken.
 #include "frontend/fresh_names.h"
 
 namespace weftc {

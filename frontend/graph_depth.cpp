@@ -10,7 +10,7 @@ namespace {
 
 enum class Message : uint8_t { Model, Graph, Function, Node, Attribute };
 
-/// The message that a field of another one is; nothing of fields without graphs.
+/// The message type of a field; nothing for fields without graphs.
 std::optional<Message> message_of(Message in, uint64_t field) {
   switch (in) {
     case Message::Model:
@@ -27,7 +27,7 @@ std::optional<Message> message_of(Message in, uint64_t field) {
   return {};
 }
 
-/// A message that is being walked over, up to `end`.
+/// A message that is being visited, up to `end`.
 struct Level {
   Message message;
   size_t end;

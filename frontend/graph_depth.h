@@ -10,7 +10,7 @@ namespace weftc {
 
 inline constexpr int kDeepestGraph = 64;
 
-/// Report that graphs are nested deeper: in the bytes of a binary model, which need not be one, before it is parsed;
+/// Report graphs that are nested too deeply: in the bytes of a binary model before it is parsed (they may be invalid),
 /// and in a model.
 bool check_graph_depth(std::span<const std::byte> bytes, const std::string& file, Diags& diags);
 bool check_graph_depth(const OnnxModel& model, Diags& diags);

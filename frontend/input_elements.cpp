@@ -36,7 +36,7 @@ static bool unfold_input(const OnnxValue& input, const ReadOptions& options, Imp
     if (request.input != input.name || !fits(request, input.form)) continue;
     OnnxValue tensor = input;
     tensor.form = {};
-    if (!request.is_absent && !request.elements) {  // an optional that is there is an input like any other
+    if (!request.is_absent && !request.elements) {  // a present optional is an ordinary input
       tensors.push_back(tensor);
       return true;
     }

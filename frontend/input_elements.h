@@ -20,7 +20,7 @@ bool unfold_inputs(const std::vector<OnnxValue>& inputs, const ReadOptions& opti
                    std::vector<OnnxValue>& tensors, std::vector<WholeInput>& wholes);
 /// Adds ops that combine the tensors into such an input under its name.
 void fold_inputs(const std::vector<WholeInput>& wholes, ImportState& state, ImportScope& scope);
-/// "; did you mean ...", or else all names that there are.
+/// "; did you mean ...", or else all existing names.
 std::string names_there_are(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace weftc

@@ -53,8 +53,8 @@ class MessageJoin {
     diags_.error(id, model_.loc(model_.graph.nodes[node], static_cast<int>(node)), pattern, arguments...);
   }
 
-  /// Notes one end under its tag and checks it. The remote rank must be a constant: a rank that is computed
-  /// while the model runs could not have a program that receives.
+  /// Records one end under its tag and checks it. The remote rank must be a constant: no program could be compiled to
+  /// receive from a rank computed at run time.
   void check(size_t n, std::vector<size_t>& ends) {
     const OnnxNode& node = model_.graph.nodes[n];
     ends.push_back(n);
@@ -100,7 +100,7 @@ class MessageJoin {
            sent);
   }
 
-  /// "NAME", "NAME.1" ...: hands `from` on as `to`.
+  /// "NAME", "NAME.1" ...: passes `from` on as `to`.
   static OnnxNode identity(const OnnxNode& like, size_t number, const std::string& from, const std::string& to) {
     OnnxNode node;
     node.name = shown_name(like) + (number ? "." + std::to_string(number) : "");
@@ -112,7 +112,7 @@ class MessageJoin {
     return node;
   }
 
-  /// Puts an Identity in place of each Recv's tensor; a Send disappears but for its signal.
+  /// Replaces each Recv's tensor by an Identity; a Send disappears except for its signal.
   void replace() {
     std::vector<OnnxNode> made;
     for (const OnnxNode& node : model_.graph.nodes) {

@@ -1,5 +1,5 @@
-// The decision is the same on all ranks: it is made of the number of elements that are not finite, a sum over all of
-// them.
+// The decision is the same on all ranks: it depends on the number of elements that are not finite, summed over all
+// ranks.
 #include "frontend/loss_scaling.h"
 
 namespace weftc {

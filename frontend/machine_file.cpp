@@ -1,4 +1,4 @@
-// A machine file names figures by the words of --ceiling, and levels of the network from inner to outer.
+// A machine file names figures like --ceiling does, and lists levels of the network from inner to outer.
 #include "frontend/machine_file.h"
 
 #include <cstdlib>
@@ -57,7 +57,7 @@ class MachineReader {
   std::vector<Place> places_;  // by level
 };
 
-/// A figure above zero, or zero where that can be; 1 after reporting.
+/// A positive figure, or zero where allowed; 1 after reporting.
 double MachineReader::quantity(Node node, const std::string& what, Quantity kind, bool may_be_zero) {
   const std::optional<std::string> text = values_.word(node, what);
   if (!text) return 1;
@@ -79,7 +79,7 @@ void MachineReader::archs(Node node) {
   if (node.items.empty()) diags().error("machine-archs", node.loc, "archs is an empty list");
 }
 
-/// sm_70 and above, or a level of host CPUs.
+/// Checks for sm_70 and above, or a level of host CPUs.
 void MachineReader::check_archs() {
   for (const auto& [arch, loc] : archs_) {
     const bool is_device = arch.starts_with("sm_") && std::atoi(arch.c_str() + 3) >= 70;
@@ -193,7 +193,7 @@ void MachineReader::level(Node node) {
   places_.push_back(place);
 }
 
-/// Units consist of whole units of the level inside them, and the last one is the machine.
+/// Checks that units consist of whole units of the next inner level, and that the last one is the machine.
 void MachineReader::check_levels() {
   int inner = 1;
   bool has_network = false;

@@ -11,7 +11,7 @@ namespace weftc {
 
 namespace {
 
-/// To four digits.
+/// Prints a number to four digits.
 std::string plain(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", number);

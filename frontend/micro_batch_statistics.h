@@ -16,7 +16,7 @@
 
 namespace weftc {
 
-/// The nodes in place of one in the form for training with its three results; `evaluates` is the value that says
+/// The nodes that replace a node in the form for training with its three results. `evaluates` is the value that says
 /// whether the invocation is an evaluation.
 std::vector<OnnxNode> normalize_micro_batches(const OnnxNode& node, int count, const std::string& evaluates);
 

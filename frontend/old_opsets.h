@@ -1,4 +1,4 @@
-// Nodes of opsets 1 to 6 in the form of opset 7, which is the oldest that op records read.
+// Converts nodes of opsets 1 to 6 to the form of opset 7, the oldest that op records read.
 #pragma once
 #include "frontend/onnx_model.h"
 #include "ir/base/diag.h"

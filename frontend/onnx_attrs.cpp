@@ -1,5 +1,5 @@
-// Attributes of ONNX nodes, checked against the op's record: unknown names and wrong types are errors with a
-// suggestion, because a misspelt attribute that is ignored changes results silently.
+// Attributes of ONNX nodes, checked against the op's record. Unknown names and wrong types are errors with a
+// suggestion, because ignoring a misspelt attribute changes results silently.
 #include <algorithm>
 #include <cstring>
 
@@ -144,7 +144,7 @@ static Tensor strings_tensor(const Dims& dims, const std::vector<std::string>& s
   return tensor;
 }
 
-/// value_float and the like: the tensor is written down here.
+/// value_float and the like: the tensor is created here.
 static std::optional<Tensor> plain_constant(const OnnxAttr& attr) {
   const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
   if (attr.name == "value_int" && attr.kind == OnnxAttr::Kind::Int) {

@@ -10,7 +10,8 @@ namespace weftc {
 
 /// The model of an .onnx or .onnxtxt file. Nothing after reporting.
 std::optional<OnnxModel> load_model(const std::string& path, Diags& diags);
-/// Gives every node the opset of its domain. The domains of nodes that the model does not import, which count as 1.
+/// Gives every node the opset of its domain. Returns the domains of nodes that the model does not import, which get
+/// version 1.
 std::vector<std::string> resolve_opsets(OnnxModel& model);
 
 }  // namespace weftc

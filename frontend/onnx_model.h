@@ -52,12 +52,12 @@ struct OnnxAttr {
 /// "int", "list of floats": for messages.
 const char* attr_kind_name(OnnxAttr::Kind kind);
 
-/// A part of a sharded axis: `extent` elements (0: not said, or a symbol) in `shards` parts.
+/// A part of a sharded axis: `extent` elements (0: unknown, or a symbol) in `shards` parts.
 struct OnnxAxisShards {
   int64_t extent = 0;
   int64_t shards = 1;
 };
-/// An axis of a tensor, fused of several dims where there are several parts.
+/// An axis of a tensor; it is fused of several dims if it has several parts.
 struct OnnxShardedAxis {
   int64_t axis = 0;
   std::vector<OnnxAxisShards> parts;
@@ -81,7 +81,7 @@ struct OnnxConfiguration {
   int64_t devices = 0;
 };
 
-/// A node as written. Absent optional operands and results are empty names.
+/// A node as written. Absent optional operands and results have empty names.
 struct OnnxNode {
   std::string name;
   std::string op_type;

@@ -9,7 +9,7 @@ namespace weftc {
 // As many inputs of the executable, at most.
 static constexpr int64_t kMostElementsOfSequence = 4096;
 
-/// All of the text as an integer.
+/// Parses the whole text as an integer.
 static std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

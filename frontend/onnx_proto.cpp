@@ -1,5 +1,5 @@
-// The one file that includes protobuf's headers. It copies a ModelProto into the plain structs of onnx_model.h;
-// raw tensor bytes are not copied but stay in the parsed message, which the model keeps.
+// The only file that includes protobuf's headers. It copies a ModelProto into the plain structs of onnx_model.h. Raw
+// tensor bytes are not copied but stay in the parsed message, which the model keeps.
 #include "frontend/onnx_proto.h"
 
 #include <google/protobuf/io/coded_stream.h>

@@ -11,7 +11,7 @@
 
 namespace weftc {
 
-/// Thrown at the first mistake and caught by read_onnx_text: a broken text has no sensible rest.
+/// Thrown at the first error and caught by read_onnx_text: parsing cannot continue after an error.
 struct OnnxTextError {
   std::string id;
   TextToken at;
@@ -36,7 +36,7 @@ class OnnxTextParser {
   [[noreturn]] void fail(std::string id, const TextToken& at, std::string message) const;
   [[noreturn]] void unexpected(const std::string& wanted) const;
 
-  // Small things.
+  // Short constructs.
   bool at_id() const { return token().kind == TextToken::Kind::Name || token().kind == TextToken::Kind::Text; }
   std::string id(const char* what);
   std::string text(const char* what);
@@ -49,7 +49,7 @@ class OnnxTextParser {
   OnnxValue tensor_type();
   OnnxDim dim();
 
-  // Larger ones.
+  // Long constructs.
   void header(std::map<std::string, int64_t>& opsets, OnnxFunction* into);
   void header_entry(const std::string& key, std::map<std::string, int64_t>& opsets, OnnxFunction* into);
   std::map<std::string, int64_t> opset_list();

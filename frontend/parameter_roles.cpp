@@ -139,12 +139,12 @@ class ParameterRoles::Judge {
 
   Diags unread_;  // the importer reports tensors that cannot be read
   TensorBytes bytes_;
-  std::vector<const OnnxNode*> nodes_;  // in order, those of subgraphs too
+  std::vector<const OnnxNode*> nodes_;  // in order, including those of subgraphs
   std::unordered_map<std::string, std::vector<Reader>> readers_;
   std::unordered_map<std::string, const OnnxNode*> makers_;
   std::unordered_set<std::string> constants_;  // values computed from initialisers only
   std::unordered_set<std::string> seen_;
-  bool is_named_ = false;  // by a module
+  bool is_named_ = false;  // a module names it
 };
 
 void ParameterRoles::Judge::take(const OnnxGraph& graph) {

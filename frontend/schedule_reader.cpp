@@ -83,7 +83,7 @@ void ScheduleReader::places(const YamlNode& node) {
   });
 }
 
-/// Every rank of the world is in some place: nothing would run on the others.
+/// Checks that every rank of the world is in some place: others would run nothing.
 void ScheduleReader::check_places() {
   std::set<int> ranks;
   for (const PlaceRequest& place : schedule_.places) ranks.insert(place.ranks.begin(), place.ranks.end());
@@ -94,7 +94,7 @@ void ScheduleReader::check_places() {
                 *ranks.rbegin());
 }
 
-/// "<=64", "<=64,1024" and "1,128", as --dim takes them: false for anything else.
+/// Parses "<=64", "<=64,1024" and "1,128", as for --dim; false for other texts.
 bool ScheduleReader::dim_text(const YamlNode& node, DimRequest& request) {
   if (!node.is(YamlNode::Kind::Scalar)) return false;
   request.bounded = node.text.starts_with("<=");
@@ -139,7 +139,7 @@ bool ScheduleReader::axis_names(const YamlNode& key, AxisRequest& request) {
   return !key.items.empty() && request.axes.size() == key.items.size();
 }
 
-/// `1`, `R` or `{dim: 1, parts: 3}` of an axis.
+/// Parses `1`, `R` or `{dim: 1, parts: 3}` of an axis.
 std::optional<AxisRequest> ScheduleReader::axis(const YamlNode& key, const YamlNode& value) {
   AxisRequest request;
   request.loc = key.loc;

@@ -1,5 +1,5 @@
-// Schedule YAML -> Schedule (README.md). Checks all that can be known without the model: keys, types, ranges,
-// mesh axes, places, stages. All errors of a file are reported together.
+// Reads schedule YAML (README.md) and checks all that can be known without the model: keys, types, ranges, mesh axes,
+// places, stages. All errors of a file are reported together.
 #pragma once
 #include <optional>
 #include <string>

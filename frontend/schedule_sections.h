@@ -24,13 +24,13 @@ std::vector<Selector> read_selectors(YamlValues& values, const YamlNode& node, c
 std::vector<TransformStep> read_transforms(YamlValues& values, const YamlNode& node);
 /// The section `pipeline:`.
 PipelineRequest read_pipeline(YamlValues& values, const YamlNode& node);
-/// Whether the pipeline's places exist, and a table of its order is complete; for a schedule that has a pipeline.
+/// Checks that the pipeline's places exist, and that a table of its order is complete; for a schedule with a pipeline.
 void check_pipeline(const Schedule& schedule, Diags& diags);
 /// The section `generate:`.
 GenerateRequest read_generate(YamlValues& values, const YamlNode& node);
 /// The section `train:`.
 TrainRequest read_train(YamlValues& values, const YamlNode& node);
-/// The section `precision:`: one for all contractions, or lines of names.
+/// The section `precision:`: one precision for all contractions, or one for each name.
 std::vector<PrecisionEntry> read_precision(YamlValues& values, const YamlNode& node);
 /// The section `kernels:`.
 std::vector<KernelPin> read_kernels(YamlValues& values, const YamlNode& node);

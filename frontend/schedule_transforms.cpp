@@ -1,4 +1,4 @@
-// The `transform:` section of a schedule, and the names of nodes and values that it has in common with `pipeline:`.
+// The `transform:` section of a schedule, and the names of nodes and values, which `pipeline:` also uses.
 #include "frontend/schedule_sections.h"
 
 namespace weftc {

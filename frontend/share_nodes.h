@@ -1,4 +1,4 @@
-// Calls of one function bring equal nodes, such as the constants of an optimizer.
+// Calls of one function create equal nodes, such as the constants of an optimizer.
 #pragma once
 #include "frontend/onnx_model.h"
 

@@ -70,8 +70,7 @@ NodeReaders waiting_of(const std::vector<OnnxNode>& nodes) {
   return waiting;
 }
 
-/// The order: of the nodes that may come next always the first in the file, so that a sorted file stays as it
-/// is.
+/// The sorted order. The next node is always the first one in the file that is ready, so a sorted file keeps its order.
 std::vector<size_t> sorted_order(NodeReaders waiting) {
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   const size_t count = waiting.missing.size();

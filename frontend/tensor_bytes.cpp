@@ -9,7 +9,7 @@
 namespace weftc {
 
 std::optional<int64_t> checked_count(const Dims& dims) {
-  // A zero among the dims makes no room for absurd others: they would overflow where strides are computed.
+  // Other dims are checked even if one is zero: large ones would overflow the computation of strides.
   int64_t count = 1;
   bool empty = false;
   for (int64_t dim : dims) {
@@ -24,8 +24,8 @@ std::optional<int64_t> checked_count(const Dims& dims) {
   return empty ? 0 : count;
 }
 
-/// A byte for each element of fewer than 8 bits. Elements are packed without gaps, the first in the low bits of the
-/// first byte; one of 6 bits may begin in one byte and end in the next.
+/// Unpacks to one byte for each element of fewer than 8 bits. Elements are packed without gaps, the first in the low
+/// bits of the first byte; one of 6 bits may begin in one byte and end in the next.
 static std::vector<std::byte> unpacked(DType dtype, int64_t count, std::span<const std::byte> packed) {
   const auto bits = static_cast<size_t>(onnx_bits(dtype));
   const auto byte = [&](size_t at) { return std::to_integer<int>(packed[at]); };

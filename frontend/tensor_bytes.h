@@ -1,4 +1,4 @@
-// From the tensors of a model to checked bytes, also where they are in external files.
+// Checked bytes of a model's tensors, also of those in external files.
 #pragma once
 #include <optional>
 #include <span>
@@ -29,7 +29,7 @@ class TensorBytes {
   std::unordered_map<std::string, std::span<const std::byte>> files_;
 };
 
-/// Elements that have a byte each (fewer than 8 bits), as ONNX's files pack them; of other types as they are.
+/// Packs elements that have a byte each (fewer than 8 bits) as in ONNX files; bytes of other types are unchanged.
 std::vector<std::byte> packed_as_in_files(DType dtype, std::vector<std::byte> bytes);
 
 /// The largest element count of one tensor.

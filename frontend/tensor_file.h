@@ -14,11 +14,11 @@ namespace weftc {
 std::optional<Tensor> read_tensor_file(const std::string& path, Diags& diags);
 /// The tensors in a FILE.pb of a sequence or optional; nothing after reporting.
 std::optional<std::vector<Tensor>> read_tensors_file(const std::string& path, const OnnxForm& form, Diags& diags);
-/// Version 1.0, C order, little endian; bf16 as the bit patterns in u16. False after reporting.
+/// Writes version 1.0, C order, little endian; bf16 as bit patterns in u16. False after reporting.
 bool write_npy(const std::string& path, const Tensor& tensor, Diags& diags);
 
-/// .npy has neither bf16 nor the types of at most 8 bits that NumPy lacks: bit patterns of the same width become
-/// elements of the type that is wanted. False if `tensor` is of another type.
+/// .npy supports neither bf16 nor the types of at most 8 bits that NumPy lacks: bit patterns of the same width become
+/// elements of the type `wanted`. False if `tensor` has another type.
 bool read_as(Tensor& tensor, DType wanted);
 
 }  // namespace weftc

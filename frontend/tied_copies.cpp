@@ -18,7 +18,8 @@ using Bytes = std::span<const std::byte>;
 
 constexpr size_t kMostOrdered = 3;  // maximum number of dims for which every order is tried
 
-/// Walks the elements of a tensor with its dims in another order; gives where each lies, until `each` says no.
+/// Visits the elements of a tensor with its dims in another order; passes each position to `each` until it returns
+/// false.
 template <class Each>
 bool walk(const Dims& dims, const std::vector<int64_t>& order, const Each& each) {
   const size_t ndim = dims.size();
@@ -114,7 +115,7 @@ std::optional<TiedCopy> TieFinder::tie(const OnnxTensor& copy, const OnnxTensor&
   std::iota(order.begin(), order.end(), 0);
   do {
     const bool is_as_it_is = std::ranges::is_sorted(order);
-    if (is_as_it_is && !is_invented) continue;  // layers that begin alike
+    if (is_as_it_is && !is_invented) continue;  // layers with equal initial values
     if (ordered(original.dims, order) != copy.dims || !walk(original.dims, order, same)) continue;
     return says_something(*from, width) ? std::optional(TiedCopy{copy.name, original.name, order}) : std::nullopt;
   } while (order.size() <= kMostOrdered && std::ranges::next_permutation(order).found);

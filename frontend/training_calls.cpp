@@ -94,7 +94,7 @@ constexpr Range kRanges[] = {
     {"rate", 0, kUnbounded},         {"betas", 0, 1},           {"momentum", 0, 1},       {"epsilon", 0, kUnbounded},
     {"weight_decay", 0, kUnbounded}, {"warmup", 0, kUnbounded}, {"steps", 1, kUnbounded}, {"final", 0, kUnbounded}};
 
-/// All of a word as a number.
+/// Parses a whole word as a number.
 template <class Number>
 static bool parse(const std::string& word, Number& number) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);

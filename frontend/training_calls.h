@@ -22,7 +22,7 @@ class TrainingFunctions {
   /// The function of a call: from a file, or one of domain `weft.KIND`; `otherwise` if the call names none. Nothing
   /// after reporting.
   std::optional<OnnxFunction> find(const FunctionCall& call, const std::string& kind, const char* otherwise);
-  /// That function and the others of its name.
+  /// That function and all others of its name.
   std::vector<OnnxFunction> overloads_of(const OnnxFunction& function) const;
   /// Sets an attribute of a call of the function; false after reporting.
   bool set_argument(const OnnxFunction& function, const FunctionCall::Argument& given, std::vector<OnnxAttr>& attrs);

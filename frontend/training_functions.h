@@ -11,7 +11,7 @@
 
 namespace weftc {
 
-/// One text that holds all of them.
+/// One text that contains all of them.
 std::string training_functions();
 
 }  // namespace weftc

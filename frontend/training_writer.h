@@ -32,7 +32,7 @@ class TrainingWriter {
                  std::vector<std::string> inputs, std::vector<std::string> outputs);
   void add_scalar(const std::string& name, double value);
   TrainedState& add_state(const std::string& name, const std::string& next, int element_type, const Dims& dims);
-  /// A state of one float that begins as `first`.
+  /// A state of one float with initial value `first`.
   void add_number(const std::string& name, const std::string& next, float first);
 
   std::vector<TrainedState>& states() { return states_; }

@@ -6,7 +6,7 @@
 
 namespace weftc {
 
-/// True of a name that no exporter means as one.
+/// True for a name that exporters use as a placeholder.
 static bool is_placeholder(const std::string& name) {
   const auto is_word = [](unsigned char c) { return c >= 0x80 || std::isalnum(c) != 0; };
   const bool is_negative = name.size() > 1 && name[0] == '-' && std::all_of(name.begin() + 1, name.end(), ::isdigit);

@@ -4,8 +4,8 @@
 
 namespace weftc {
 
-/// Takes the names away from dims called "?", "-1", "None", or by a made name ("unk__7") that several dims have: equal
-/// names would make them one dim.
+/// Removes the names of dims called "?", "-1", "None", and generated names ("unk__7") that several dims have: equal
+/// names would make these one dim.
 void unname_dims(OnnxModel& model);
 
 }  // namespace weftc

@@ -1,5 +1,4 @@
-// Reads numbers, words and mappings out of YAML nodes. `what` names the node in messages: "the mesh must be a
-// mapping".
+// Reads numbers, words and mappings from YAML nodes. `what` names the node in messages: "the mesh must be a mapping".
 #include "frontend/yaml_values.h"
 
 #include <charconv>
@@ -22,7 +21,7 @@ std::optional<std::string> YamlValues::word(const YamlNode& node, const std::str
   return {};
 }
 
-/// All of the text as a decimal integer.
+/// Parses the whole text as a decimal integer.
 static std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -88,7 +87,7 @@ std::optional<std::vector<int64_t>> YamlValues::integers(const YamlNode& node, c
   return {};
 }
 
-/// True for a whole number that a unit was multiplied with: 1.001 times 10^9 is 1000999999.9999999 in floating point.
+/// True for an integer after multiplication with a unit: 1.001 times 10^9 is 1000999999.9999999 in floating point.
 static bool is_whole(double number) { return std::abs(number - std::round(number)) <= number * 0x1p-51; }
 
 std::optional<int64_t> YamlValues::bytes(const YamlNode& node, const std::string& what, int64_t least) {

@@ -30,7 +30,7 @@ bool infer_center_crop_pad(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// An odd element that is cut off is one at the end, and so is one that is added.
+/// An odd element is cut or added at the end.
 std::vector<ValueId> decompose_center_crop_pad(Builder& build, const OpView& op) {
   const Dims from = op.dims(0), to = op.result_type(0).dims();
   Term x(build, op.op().inputs[0]);
@@ -61,8 +61,8 @@ bool infer_reverse_sequence(const OpView& op, std::vector<TensorType>& results) 
   return have_shapes(op, shape_of_sequence_lengths(op), "reverse-sequence-dims") && infer_same(op, results);
 }
 
-/// Element t comes from length - 1 - t where that is not negative, else from t. A length that no sequence has is looked
-/// up outside of a table, which the program reports.
+/// Element t comes from length - 1 - t if that is not negative, else from t. An impossible length is looked up outside
+/// of a table, which the program reports.
 std::vector<ValueId> decompose_reverse_sequence(Builder& build, const OpView& op) {
   const Term x(build, op.op().inputs[0]);
   const Shape shape = x.shape();
@@ -81,7 +81,7 @@ std::vector<ValueId> decompose_reverse_sequence(Builder& build, const OpView& op
   return {pick(build, x.reshape_to(flat), at, 0).value()};
 }
 
-/// Without `broadcast` the shapes must be equal; with it, operand 1 has the extents of operand 0 from `axis` on (or its
+/// Without `broadcast` the shapes must be equal. With it, operand 1 has the extents of operand 0 from `axis` on (or its
 /// last ones) or 1 there, or is a single element.
 bool infer_aligned_operand(const OpView& op, std::vector<TensorType>& results) {
   const Dims a = op.dims(0), b = op.dims(1);

@@ -115,8 +115,8 @@ bool has_fixed_heads(const OpView& op) {
   return true;
 }
 
-/// Results: y in the spelling of Q, then the keys and values in all (present_key, present_value, always [batch,
-/// heads, total, size]) and the scores [batch, heads, queries, total] that qk_matmul_output_mode asks for.
+/// Results: y in the form of Q, then all keys and values (present_key, present_value, always [batch, heads, total,
+/// size]) and the scores [batch, heads, queries, total] that qk_matmul_output_mode requests.
 bool infer_attention(const OpView& op, std::vector<TensorType>& results) {
   for (const int i : {kQuery, kKey, kValue})
     if (!has_ndim(op, i, 3, 4)) return false;
@@ -214,7 +214,7 @@ class Attention {
     return build_.reshape_to(build_.cast(inputs_[kFilled], DType::I64),
                              {build_.type(inputs_[kFilled]).shape[0], {1}, {1}, {1}});
   }
-  /// Adds a condition that a (query, key) pair has to meet.
+  /// Adds a condition on (query, key) pairs.
   void allow(ValueId where) { allowed_ = allowed_ ? build_.op(OpKind::And, {allowed_, where}) : where; }
 
   /// Adds the limits of is_causal and of the window of positions. Query i is at position i plus the number of keys

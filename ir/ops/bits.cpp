@@ -12,8 +12,8 @@ bool import_bit_shift(Graph& graph, OpId id, int, const OpView& view) {
   return true;
 }
 
-/// Without those that are shifted out of the type, which putting the result into a tensor cuts. To the right copies of
-/// the sign follow; only integers of 64 bits without one need another shift.
+/// Shifts an integer. Bits beyond the type are cut when the result is stored. Right shifts copy the sign; only unsigned
+/// integers of 64 bits need another shift.
 int64_t shifted(int64_t x, int64_t bits, bool left, DType dtype) {
   const auto value = static_cast<uint64_t>(x), count = static_cast<uint64_t>(bits);
   if (left) return count > 63 ? 0 : static_cast<int64_t>(value << count);

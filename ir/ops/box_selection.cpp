@@ -65,7 +65,7 @@ bool infer_box_choice(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Images and classes pass; which boxes stay depends on all of them.
+/// Images and classes pass; boxes are whole, because the selection depends on all of them.
 FactorRule factors_box_choice(const OpView& op) {
   FactorRule rule = pass_rule(op.type(kScores).shape);
   rule.factors[2].role = Factor::Role::Whole;
@@ -131,7 +131,7 @@ void eval_box_choice(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// A limit as a scalar of the given type: 0 where the node has none.
+/// A limit as a scalar of the given type: 0 by default.
 ValueId limit(Builder& build, const OpView& op, Operand operand, DType dtype) {
   if (!op.has(operand)) return build.constant(Tensor::scalar(dtype, 0));
   return build.cast(build.reshape(op.op().inputs[operand], {}), dtype);

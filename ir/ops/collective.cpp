@@ -21,7 +21,7 @@ bool check_reduce(const OpView& op) {
   return true;
 }
 
-/// Each result has the type of its operand.
+/// Each result has its operand's type.
 bool infer_each(const OpView& op, std::vector<TensorType>& results) {
   if (static_cast<size_t>(op.inputs()) != op.op().outputs.size())
     return op.fail("collective-results", "{} operands make as many results, not {}", op.inputs(),
@@ -129,7 +129,7 @@ bool import_rooted(Graph& graph, OpId id, int, const OpView& view) {
   return true;
 }
 
-/// The number of a group in ONNX Runtime's training ops, as the name of the mesh axis it runs over ("": all).
+/// The name of the mesh axis for a group's number in ONNX Runtime's training ops ("": all).
 const char* axis_of_group(int64_t type) {
   switch (type) {
     case 0:

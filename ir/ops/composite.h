@@ -5,14 +5,14 @@
 
 namespace weftc {
 
-/// The mean of x over `axes`: a sum times 1/count, which is known at compile time, or divided by the product of
-/// run-time lengths. Integers are divided.
+/// The mean of x over `axes`: a sum times a constant 1/count, or a sum divided by the product of run-time lengths.
+/// Integers are divided.
 ValueId mean(Builder& build, ValueId x, const std::vector<int64_t>& axes, bool keepdims);
 /// log(sum(exp(x))) over `axes`, which keep extent 1. The maximum is subtracted first, so that no exponential
 /// overflows; if it is infinite, it is the result.
 ValueId log_sum_exp(Builder& build, ValueId x, const std::vector<int64_t>& axes);
 
-/// op(x, y) where y becomes a constant scalar of x's dtype.
+/// op(x, y) with y as a constant scalar of x's dtype.
 inline ValueId with_scalar(Builder& build, OpKind kind, ValueId x, double y) {
   return build.op(kind, {x, build.scalar(x, y)});
 }

@@ -220,7 +220,7 @@ std::vector<ValueId> decompose_swiglu(Builder& build, const OpView& op) {
   return {multiply(build, build.op(OpKind::Swish, {in[0]}, {{"alpha", real_of(op.op(), "alpha")}}), in[1])};
 }
 
-/// OneHot-11: the depth makes the new dimension's extent, so it must be known at compile time.
+/// OneHot-11: the depth is the new dimension's extent, so it must be known at compile time.
 bool infer_one_hot(const OpView& op, std::vector<TensorType>& results) {
   if (!is_given(op, 1, "depth", "depth")) return false;
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim() + 1);
@@ -258,7 +258,7 @@ std::vector<ValueId> decompose_one_hot(Builder& build, const OpView& op) {
 
 const OpDef kGelu{.kind = OpKind::Gelu,
                   .name = "Gelu",
-                  .onnx = {"Gelu"},  // since 20, but exporters also write it below
+                  .onnx = {"Gelu"},  // since 20, but exporters also use it in older opsets
                   .aliases = {{"Gelu", 1, "com.microsoft"}},
                   .attrs = {choice("approximate", "none", "none tanh")},
                   .infer = infer_gelu,

@@ -50,7 +50,8 @@ bool infer_deform_conv(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The elements that all windows read: [N, C, window, out dims] with the window and the out dims as one each.
+/// The elements read by all windows: [N, C, window, out dims], with the window as one dimension and the out dims as
+/// one.
 Term columns(Builder& build, const OpView& view, const Window& window) {
   const Op& op = view.op();
   const Dims dims = view.dims(0);

@@ -1,5 +1,5 @@
-// Det (ONNX Det-22) by Gaussian elimination, unrolled: each step takes the row with the largest first element as pivot
-// and leaves a matrix of one row and one column less.
+// Det (ONNX Det-22) by unrolled Gaussian elimination: each step uses the row with the largest first element as pivot
+// and leaves a matrix with one row and one column less.
 #include "ir/ops/formula.h"
 
 namespace weftc {
@@ -21,7 +21,7 @@ bool infer_det(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// One step: the pivot's factor of the determinant, and the matrices [count, rows - 1, rows - 1] that are left.
+/// One step: the pivot's factor of the determinant, and the remaining matrices [count, rows - 1, rows - 1].
 std::pair<Term, Term> eliminate(Builder& build, Term a, int64_t count, int64_t rows) {
   const Term size = a.slice(2, 0, 1).reshape({count, rows}).apply(OpKind::Abs);
   const Term at(build, build.op(OpKind::ArgMax, {size.value()}, {{"axis", int64_t{1}}, {"keepdims", int64_t{1}}}));

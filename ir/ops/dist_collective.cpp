@@ -1,12 +1,12 @@
 // DistCollective, which TensorRT and its sharding tool write into the default domain: one op for all collectives, along
-// the first dimension. It becomes the collective that it names.
+// the first dimension. It becomes the collective in its attribute.
 #include "ir/ops/record.h"
 
 namespace weftc {
 
 namespace {
 
-/// A value of `collective_operation`, and the collective that it means.
+/// A value of `collective_operation`, and the corresponding collective.
 struct Spelling {
   const char* name;
   OpKind kind;
@@ -70,7 +70,7 @@ bool infer_dist_collective(const OpView& op, std::vector<TensorType>& results) {
   Op like = op.op();
   like.kind = *kind;
   like.attrs = attrs_for(*kind, op.op());
-  // The collective's own rule, which speaks of the same node.
+  // The collective's own rule, which reports to the same node.
   return op_def(*kind).infer(op.with(like), results);
 }
 

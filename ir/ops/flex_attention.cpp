@@ -27,20 +27,20 @@ bool check_heads(const OpView& op, std::initializer_list<int> fixed_of_first) {
   return op.fail("attention-heads", "shapes {} and {} have no common heads", dims_text(a), dims_text(b));
 }
 
-/// Keys, by the queries: of one batch and size.
+/// Keys must have the queries' batch and size.
 OperandShapes shapes_of_keys(const OpView& op) {
   const Shape q = op.type(0).shape, k = op.type(1).shape;
   return {{1, {q[0], k[1], k[2], q[3]}}};
 }
 
-/// Values, by the probabilities: of one batch, and one for each key.
+/// Values must have the probabilities' batch, and one row for each key.
 OperandShapes shapes_of_values(const OpView& op) {
   const Shape p = op.type(0).shape, v = op.type(1).shape;
   return {{1, {p[0], v[1], p[3], v[3]}}};
 }
 
 /// Products of the rows of each head with the matrix of its group, [batch, heads, rows, columns]. Heads that share a
-/// matrix are rows of one product; of rows of run-time length they stay apart, and the matrix is read for each.
+/// matrix become rows of one product. With a run-time number of rows they stay separate, and each reads the matrix.
 Term by_groups(Term rows, Term matrices, const Extent& columns) {
   const Shape a = rows.shape(), b = matrices.shape();
   const int64_t group = a[1].bound / b[1].bound;

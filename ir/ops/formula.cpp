@@ -1,4 +1,4 @@
-// The parts of formula.h that take more than a line.
+// The functions of formula.h that are longer than a line.
 #include "ir/ops/formula.h"
 
 namespace weftc {

@@ -33,10 +33,10 @@ class Term {
   Term apply(OpKind kind) const { return {*build_, build_->op(kind, {value_})}; }
   Term apply(OpKind kind, Term other) const { return {*build_, build_->op(kind, {value_, other.value_})}; }
   Term apply(OpKind kind, double other) const { return apply(kind, scalar(other)); }
-  /// Floats without a fraction as integers of this type, the nearest one in its range.
+  /// Rounded floats as integers of this type, saturated to its range.
   Term saturate(DType to) const { return {*build_, build_->op(OpKind::Saturate, {value_}, {{"to", dtype_attr(to)}})}; }
   Term floor() const { return apply(OpKind::Floor); }
-  /// `yes` where this condition holds, else `no`.
+  /// `yes` if this condition holds, else `no`.
   Term choose(Term yes, Term no) const { return {*build_, build_->op(OpKind::Where, {value_, yes.value_, no.value_})}; }
   /// At least `low`, at most `high`. NaN stays NaN.
   Term clamp(double low, double high) const { return apply(OpKind::Max, low).apply(OpKind::Min, high); }

@@ -102,7 +102,7 @@ static FactorRule factors_gather(const OpView& op) {
   return rule;
 }
 
-/// The data seen as [outer, looked-up dim, inner]: rows of `inner` elements are copied.
+/// The data viewed as [outer, looked-up dim, inner]: rows of `inner` elements are copied.
 static void eval_gather(EvalContext& context) {
   const Tensor &x = context.in(0), &indices = context.in(1);
   const int axis = static_cast<int>(from_front(int_of(context.op, "axis"), static_cast<int64_t>(x.dims.size())));

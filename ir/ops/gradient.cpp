@@ -1,5 +1,5 @@
-// Gradient of ai.onnx.preview.training: the partial derivatives of a result by reverse-mode differentiation, which
-// the pass differentiate writes out.
+// Gradient of ai.onnx.preview.training: the partial derivatives of a result by reverse-mode differentiation, which the
+// pass differentiate expands.
 #include "ir/ops/gradient.h"
 
 namespace weftc {
@@ -27,7 +27,7 @@ static bool infer_gradient(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Inputs: the values of `xs`, then `zs`, then y, which the reader puts there. Results: the derivative of y by each x.
+/// Inputs: the values of `xs`, then `zs`, then y, which the reader adds. Results: the derivative of y by each x.
 const OpDef kGradient{
     .kind = OpKind::Gradient,
     .name = "Gradient",

@@ -130,7 +130,7 @@ Term inverse_of_unit(Builder& build, Term lower, const Extent& lead) {
   const Term flat = lower.reshape_to({lead, {n * n}});
   Term inverse(build, build.with_lengths(lower.scalar(1).expand({lead.bound, n, 1, 1}).value(), {lead, {n}, {1}, {1}}));
   for (int64_t m = 1; m < n; m *= 2) {
-    std::vector<double> at;  // of the blocks left of the second of each two
+    std::vector<double> at;  // of the blocks to the left of each second block
     for (int64_t pair = 0; pair < n / (2 * m); ++pair)
       for (int64_t row = 0; row < m; ++row)
         for (int64_t column = 0; column < m; ++column)

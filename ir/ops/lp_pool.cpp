@@ -50,7 +50,7 @@ Attrs attrs_of_mean(const OpView& op, const Window& window) {
   return attrs;
 }
 
-/// The windows that there are: one more may have been computed.
+/// Drops a window that may have been computed in excess.
 Term without_more(Builder& build, const Term& y, const Shape& shape) {
   if (build.type(y.value()).shape == shape) return y;
   const Dims ends = bounds(shape);
@@ -72,7 +72,7 @@ std::vector<ValueId> decompose_lp_pool(Builder& build, const OpView& op) {
   return {root(without_more(build, mean, shape) * count, p).cast(dtype).value()};
 }
 
-/// By the sum of powers, but for the factor p: y^(1 - p), and 0 where all that was summed is 0.
+/// The derivative by the sum of powers without the factor p: y^(1 - p), and 0 if all summed powers are 0.
 Term by_powers(const BackwardStep& s, int64_t p) {
   const DType dtype = wide(s.g.dtype());
   const Term y = s.out().cast(dtype);

@@ -1,4 +1,4 @@
-// The shape of matrix products, for every op that is one.
+// The shape of matrix products, for all ops that are products.
 #pragma once
 #include "ir/ops/record.h"
 
@@ -8,7 +8,7 @@ namespace weftc {
 std::optional<Shape> product_shape(const OpView& op, int left, int right);
 /// MatMul's factors: batch dims, m, n and k, of operands 0 and 1, which are matrices.
 FactorRule factors_matmul(const OpView& op);
-/// The result of an op that multiplies these tensors as MatMul does.
+/// The result of an op that multiplies these tensors like MatMul.
 void multiply_matrices(EvalContext& context, const Tensor& left, const Tensor& right);
 
 }  // namespace weftc

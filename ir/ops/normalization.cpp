@@ -10,12 +10,12 @@ namespace weftc {
 
 namespace {
 
-/// The normalised operand, and the statistics that are results of the op: the mean is absent without centering.
+/// The normalised operand, and the statistics that are results of the op; the mean is absent without centering.
 struct Normalized {
   ValueId value, mean, inverse_deviation;
 };
 
-/// (x - mean) / sqrt(variance + epsilon) over `axes`; without `centered` the mean is taken as 0.
+/// (x - mean) / sqrt(variance + epsilon) over `axes`; without `centered` the mean is 0.
 Normalized normalize(Builder& build, ValueId x, const std::vector<int64_t>& axes, double epsilon, bool centered) {
   const ValueId center = centered ? mean(build, x, axes, true) : ValueId{};
   const ValueId deviation = centered ? subtract(build, x, center) : x;
@@ -25,8 +25,8 @@ Normalized normalize(Builder& build, ValueId x, const std::vector<int64_t>& axes
   return {multiply(build, deviation, inverse), center, inverse};
 }
 
-/// The type that the statistics are computed in: f32 for 16-bit operands unless stash_type asks for another
-/// one, f64 for f64. Sums of squares in 16 bits would overflow.
+/// The type of the statistics: f32 for 16-bit operands unless stash_type requests another one, f64 for f64. Sums of
+/// squares in 16 bits would overflow.
 DType stash_dtype(const OpView& op) {
   const DType dtype = op.type(0).dtype;
   if (!op.op().has("stash_type")) return dtype == DType::F64 ? DType::F64 : DType::F32;
@@ -66,7 +66,7 @@ std::vector<int64_t> trailing_axes(const OpView& op) {
   return range_of(from_front(int_of(op.op(), "axis"), ndim), ndim);
 }
 
-/// Statistics in the stash type; factor and bias in the operand's, as LayerNormalization-17 has it.
+/// Statistics in the stash type; factor and bias in the operand's, as in LayerNormalization-17.
 std::vector<ValueId> decompose_layer_normalization(Builder& build, const OpView& op) {
   const DType dtype = op.type(0).dtype, stash = stash_dtype(op);
   const std::vector<ValueId> inputs = op.op().inputs;
@@ -78,8 +78,8 @@ std::vector<ValueId> decompose_layer_normalization(Builder& build, const OpView&
   return {result, n.mean, n.inverse_deviation};
 }
 
-/// With h the normalised rows and u = g * scale: the derivative by x has no part along 1 or along h, which the
-/// normalisation takes out.
+/// Let h be the normalised rows and u = g * scale. The derivative by x has no component along 1 or h, because the
+/// normalisation removes these.
 Derivatives gradient_of_layer_normalization(const BackwardStep& s) {
   const std::vector<int64_t> axes = trailing_axes(s.view);
   const DType dtype = s.g.dtype(), stash = stash_dtype(s.view);
@@ -89,8 +89,8 @@ Derivatives gradient_of_layer_normalization(const BackwardStep& s) {
   return {dx.cast(dtype), s.g * h.cast(dtype), s.g};
 }
 
-/// Division by the root mean square. SimplifiedLayerNormalization, the older spelling, has the inverse
-/// deviation as its second result.
+/// Division by the root mean square. SimplifiedLayerNormalization, the older name, has the inverse deviation as its
+/// second result.
 std::vector<ValueId> decompose_rms_normalization(Builder& build, const OpView& op) {
   const DType dtype = op.type(0).dtype, stash = stash_dtype(op);
   const std::vector<ValueId> inputs = op.op().inputs;

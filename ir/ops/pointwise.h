@@ -1,5 +1,5 @@
-// Inference and evaluation that all pointwise records share. The functions below infer_* differ by the dtypes
-// that they accept and give; all broadcast as NumPy does (ONNX "Multidirectional Broadcasting").
+// Common inference and evaluation of pointwise records. The functions infer_* below differ in accepted and resulting
+// dtypes; all broadcast like NumPy (ONNX "Multidirectional Broadcasting").
 #pragma once
 #include "ir/ops/record.h"
 #include "ir/small_float.h"
@@ -10,7 +10,7 @@ namespace weftc {
 void eval_pointwise(EvalContext& context);
 /// Casts like weft::cast of the runtime, which emitted code calls.
 void eval_cast(EvalContext& context);
-/// The nearest integer of the result's type to a number without a fraction; NaN is the smallest one.
+/// Converts a rounded number to the nearest integer of the result's type; NaN becomes the smallest one.
 void eval_saturate(EvalContext& context);
 /// How a Cast, CastLike or RoundedCast rounds to small floats.
 SmallFloatRounding small_float_rounding(const Op& op);
@@ -23,13 +23,13 @@ bool infer_power(const OpView& op, std::vector<TensorType>& results);       // d
 bool infer_select(const OpView& op, std::vector<TensorType>& results);      // Where
 bool infer_cast(const OpView& op, std::vector<TensorType>& results);
 
-// Integer arithmetic without undefined behaviour, as the functions of weft/math.h have it.
+// Integer arithmetic without undefined behaviour, like the functions of weft/math.h.
 int64_t int_add(int64_t a, int64_t b);
 int64_t int_subtract(int64_t a, int64_t b);
 int64_t int_multiply(int64_t a, int64_t b);
 int64_t int_divide(int64_t a, int64_t b, DType dtype);               // truncates; 0 where b is 0
 int64_t int_modulo(int64_t a, int64_t b, bool c_like, DType dtype);  // sign of b, or of a as in C; 0 where b is 0
-/// Towards zero and into the range of an integer type; NaN becomes the smallest one.
+/// Truncates to the range of an integer type; NaN becomes the smallest one.
 int64_t saturated_integer(DType to, double value);
 int64_t int_power(int64_t base, int64_t exponent);  // wraps; negative exponents truncate
 bool int_less(int64_t a, int64_t b, DType dtype);

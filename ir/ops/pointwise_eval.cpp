@@ -69,8 +69,7 @@ bool infer_cast(const OpView& op, std::vector<TensorType>& results) {
 }
 
 namespace {
-/// The operands, and for each the strides by which an index of the result finds its element (0 where it is
-/// broadcast).
+/// The operands, each with strides from an index of the result to its element (0 if it is broadcast).
 struct Operands {
   explicit Operands(const EvalContext& context) {
     for (const Tensor* tensor : context.inputs) {
@@ -198,7 +197,7 @@ int64_t int_divide(int64_t a, int64_t b, DType dtype) {
   return b == -1 ? int_subtract(0, a) : a / b;
 }
 
-/// The divisor -1 is treated apart: INT64_MIN % -1 traps on some machines.
+/// The divisor -1 is handled separately: INT64_MIN % -1 traps on some machines.
 int64_t int_modulo(int64_t a, int64_t b, bool c_like, DType dtype) {
   if (b == 0 || b == -1) return dtype == DType::U64 && b == -1 ? (a == -1 ? 0 : a) : 0;
   if (dtype == DType::U64) return static_cast<int64_t>(static_cast<uint64_t>(a) % static_cast<uint64_t>(b));

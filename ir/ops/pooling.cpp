@@ -52,7 +52,7 @@ static int64_t padded_count(const Window& window, const Index& at) {
   return count;
 }
 
-/// Calls take(position in x) for each element of the window at `at` that does not lie in the padding.
+/// Calls take(position in x) for each element of the window at `at` that is not in the padding.
 template <class Take>
 static void each_in_window(const Window& window, const Dims& strides, const Dims& kernel, const Index& at, Take take) {
   const int64_t image = at[0] * strides[0] + at[1] * strides[1];
@@ -79,7 +79,7 @@ static void eval_average_pool(EvalContext& context) {
   context.results[0] = std::move(result);
 }
 
-/// The index of an element of x as MaxPool gives it: with storage_order 1 the spatial dims count from the first one.
+/// The index of an element of x in MaxPool's second result; with storage_order 1 the first spatial dim varies fastest.
 static int64_t stored_index(const Op& op, const Dims& dims, int64_t linear) {
   if (!int_of(op, "storage_order")) return linear;
   const Dims strides = strides_of(dims);
@@ -147,7 +147,7 @@ static Term unfolded(Builder& build, Term x, const Window& window) {
   return x.transpose(perm).reshape(dims);
 }
 
-/// The maxima by the pool itself. Which element of its window each one is tells its position in every dimension.
+/// The pool computes the maxima. The number of each one in its window gives its position in every dimension.
 static std::vector<ValueId> decompose_max_pool(Builder& build, const OpView& op) {
   const Op& pool = op.op();
   if (!is_fixed(op, 0)) return {};
@@ -181,7 +181,7 @@ static Derivatives gradient_of_max_pool(const BackwardStep& s) {
                 s.op.name);
     return {};
   }
-  // Along the elements of one channel of one image: others can be on other ranks.
+  // Works within one channel of one image: others may be on other ranks.
   const Dims dims = s.in(0).dims(), y = s.g.dims();
   const int64_t rows = dims[0] * dims[1], elements = element_count(dims) / rows, windows = element_count(y) / rows;
   const Term zeros = s.zero().expand({rows, elements}), g = s.g.reshape({rows, windows});
@@ -192,7 +192,7 @@ static Derivatives gradient_of_max_pool(const BackwardStep& s) {
           .reshape(dims)};
 }
 
-/// How many elements the windows of one dim count, as the mean has them.
+/// The number of elements that the mean counts in each window of one dim.
 static std::vector<double> counts_of_windows(const WindowDim& dim, bool include_pad) {
   std::vector<double> counts;
   const int64_t first = include_pad ? -dim.before : 0, end = dim.in + (include_pad ? dim.behind : 0);
@@ -240,7 +240,7 @@ static OpDef pool(OpKind kind, const char* name, EvalFn eval) {
   return def;
 }
 
-/// `storage_order` is about the indices.
+/// `storage_order` only affects the indices.
 static OpDef max_pool() {
   OpDef def = pool(OpKind::MaxPool, "MaxPool", eval_max_pool);
   def.attrs.push_back(flag("storage_order", 0));
@@ -285,7 +285,7 @@ const OpDef kGlobalAveragePool{.kind = OpKind::GlobalAveragePool,
                                .infer = infer_global_pool,
                                .decompose = decompose_global_pool<OpKind::ReduceMean>};
 
-/// The first one of equal largest elements has it all, as in other pools.
+/// The first one of equal maxima gets all of g, as in other pools.
 static Derivatives gradient_of_global_max_pool(const BackwardStep& s) {
   const Dims dims = s.in(0).dims();
   const Term is_largest = s.in(0) == s.out();

@@ -12,7 +12,7 @@ namespace {
 
 bool is_blocked(const OpView& op) { return int_of(op.op(), "block_size") > 0; }
 
-/// A scale for each block: the operand's shape, but for one dimension.
+/// A scale for each block: the operand's shape, except for one dimension.
 bool check_blocks(const OpView& op) {
   const Dims x = op.dims(0), scale = op.dims(1);
   const std::optional<int64_t> axis = op.axis("axis", op.type(0).ndim());
@@ -25,7 +25,7 @@ bool check_blocks(const OpView& op) {
                  dims_text(scale), block, *axis, dims_text(x));
 }
 
-/// A scalar (or a vector of one), a vector as long as the axis, or blocks; the zero point is shaped alike.
+/// A scalar (or a vector of one element), a vector as long as the axis, or blocks; the zero point has the same shape.
 bool check_scale(const OpView& op) {
   if (!is_fixed(op, 1) || (op.has(2) && !is_fixed(op, 2))) return false;
   const TensorType& scale = op.type(1);
@@ -45,7 +45,7 @@ bool check_scale(const OpView& op) {
                  *axis, dims_text(op.dims(0)));
 }
 
-/// Each element of a tensor of blocks as often as its block has elements.
+/// Repeats each element of a tensor of blocks for all elements of its block.
 Term spread(const OpView& op, Term blocks) {
   const Dims x = op.dims(0);
   const int64_t axis = from_front(int_of(op.op(), "axis"), op.type(0).ndim()), size = int_of(op.op(), "block_size");
@@ -107,7 +107,7 @@ Term quotient(Builder& build, const OpView& op) {
   return (operand(in[0]) / along_axis(op, operand(in[1]))).cast(precision).cast(DType::F32);
 }
 
-/// Rounds half to even, adds the zero point, saturates. To small floats the quotient is converted.
+/// Rounds half to even, adds the zero point, saturates. For small floats, the quotient is converted.
 std::vector<ValueId> decompose_quantize(Builder& build, const OpView& op) {
   const DType dtype = op.result_type(0).dtype;
   const Term x = quotient(build, op);
@@ -131,7 +131,7 @@ bool infer_dequantize(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The zero point is subtracted as an integer: a 32-bit operand does not fit a float.
+/// The zero point is subtracted as an integer: 32-bit operands do not fit into a float.
 std::vector<ValueId> decompose_dequantize(Builder& build, const OpView& op) {
   const std::vector<ValueId>& in = op.op().inputs;
   Term x(build, in[0]);

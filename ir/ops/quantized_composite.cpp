@@ -37,7 +37,7 @@ std::vector<ValueId> decompose_quantized_binary(Builder& build, const OpView& op
   return {quantized(build, op, real, 6, 7, op.result_type(0).dtype).value()};
 }
 
-/// `kKind` on the real numbers; it has the attributes that `attrs` gives it.
+/// `kKind` on the real numbers, with the attributes that `attrs` returns.
 template <OpKind kKind, Attrs (*attrs)(const OpView&)>
 std::vector<ValueId> decompose_quantized_unary(Builder& build, const OpView& op) {
   const Term x = dequantized(build, op, kFirst);
@@ -47,7 +47,7 @@ std::vector<ValueId> decompose_quantized_unary(Builder& build, const OpView& op)
 
 Attrs no_attrs(const OpView&) { return {}; }
 Attrs leaky_attrs(const OpView& op) { return {{"alpha", real_of(op.op(), "alpha")}}; }
-/// Before opset 13 a softmax works on rows of all dimensions from its axis on.
+/// Before opset 13 a softmax works on rows that span all dimensions from its axis on.
 Attrs softmax_attrs(const OpView& op) {
   return {{"axis", int_of(op.op(), "axis")}, {"flatten", int64_t{int_of(op.op(), "opset") < 13}}};
 }
@@ -80,7 +80,7 @@ bool infer_quantized_global_pool(const OpView& op, std::vector<TensorType>& resu
   return true;
 }
 
-/// Scale and zero point of the result, then three operands for each that is joined.
+/// Scale and zero point of the result, then three operands for each joined tensor.
 bool infer_quantized_concat(const OpView& op, std::vector<TensorType>& results) {
   if (op.inputs() < 5 || op.inputs() % 3 != 2)
     return op.fail("quantized-concat", "{} operands are no scale, zero point and three for each tensor", op.inputs());
@@ -104,7 +104,7 @@ bool infer_quantized_concat(const OpView& op, std::vector<TensorType>& results) 
   return true;
 }
 
-/// Each tensor is brought to the result's scale before they are joined; one that has it already is left as it is.
+/// Each tensor is converted to the result's scale before the tensors are joined; one with that scale is unchanged.
 std::vector<ValueId> decompose_quantized_concat(Builder& build, const OpView& op) {
   const std::vector<ValueId>& in = op.op().inputs;
   std::vector<ValueId> parts;
@@ -124,7 +124,7 @@ bool infer_dynamic(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The function of ONNX's text: the range holds 0, and 255 steps.
+/// The formula in ONNX's text: the range includes 0, and has 255 steps.
 std::vector<ValueId> decompose_dynamic(Builder& build, const OpView& op) {
   const Term x = Term(build, op.op().inputs[0]).cast(DType::F32);
   const std::vector<int64_t> axes = range_of(0, op.type(0).ndim());

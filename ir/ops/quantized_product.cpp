@@ -15,7 +15,7 @@ namespace weftc {
 
 namespace {
 
-constexpr int kNone = 64;  // an operand that an op does not have
+constexpr int kNone = 64;  // an absent operand
 
 /// Operand numbers of an op's first and second operand, each with scale and zero point.
 struct Factors {
@@ -103,14 +103,14 @@ Term scale_of(Builder& build, const OpView& op, const Factors& of) {
          Term(build, along(build, op, of.b.scale, false)).cast(DType::F32);
 }
 
-/// The operand is absent, or zeros that are known.
+/// True if the operand is absent or constant zeros.
 bool is_known_zero(const OpView& op, int i) {
   if (!op.has(i)) return true;
   const std::optional<Tensor> known = op.known(i);
   return known && std::all_of(known->integers.begin(), known->integers.end(), [](int64_t x) { return x == 0; });
 }
 
-/// The number that an operand is known to hold; absent: 0.
+/// The number in a constant operand; absent: 0.
 std::optional<int64_t> known_number(const OpView& op, int i) {
   if (!op.has(i)) return 0;
   const std::optional<Tensor> known = op.known(i);

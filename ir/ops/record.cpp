@@ -1,4 +1,4 @@
-// Checks, inference and reports that many records use, so that one mistake is worded alike for every op.
+// Checks, inference and reports that many records use, so that messages for one error are the same for every op.
 #include "ir/ops/record.h"
 
 #include <algorithm>

@@ -40,7 +40,7 @@ bool check_optional_operands(const OpView& op, const RecurrenceSizes& s, int64_t
   return true;
 }
 
-/// A function by its name, and which parameters it takes. Without a default a parameter must be given.
+/// A function's name and its parameters. A parameter without a default must be given.
 struct GateFunctionRow {
   const char* name;
   GateFunction::Form form;
@@ -69,7 +69,7 @@ const GateFunctionRow* find_activation(std::string name) {
   return nullptr;
 }
 
-/// Parameters of functions, which take them one after another.
+/// Parameters of functions, which are consumed in order.
 class ParameterList {
  public:
   ParameterList(const OpView& op, const char* attr) : op_(op), attr_(attr) {

@@ -74,7 +74,7 @@ static FactorRule factors_reduction(const OpView& op) {
   return reduction_rule(op, *reduced_axes(op), {0, Factor::Role::Reduce, kReduce});
 }
 
-/// The integer that changes nothing when it is combined: the smallest of the type for a maximum, and so on.
+/// The identity of an integer reduction: the smallest number of the type for a maximum, and so on.
 static int64_t int_identity(ReduceOp reduce, DType dtype) {
   const bool is_signed = is_signed_int(dtype);
   const int bits = static_cast<int>(dtype_bytes(dtype)) * 8;
@@ -134,7 +134,7 @@ static Dims result_strides(const Dims& dims, const std::vector<int64_t>& axes) {
   return strides;
 }
 
-/// Visits the operand in row-major order and combines each element into its place of the result.
+/// Visits the operand in row-major order and combines each element into the result.
 template <ReduceOp kReduce>
 static void eval_reduction(EvalContext& context) {
   const Tensor& x = context.in(0);
@@ -164,14 +164,14 @@ Term with_reduced(const BackwardStep& s, const Term& reduced) {
 
 static Derivatives gradient_of_sum(const BackwardStep& s) { return {with_reduced(s, s.g).expand(s.in(0).dims())}; }
 
-/// Equal largest elements share.
+/// Equal maxima share the derivative.
 static Derivatives gradient_of_extreme(const BackwardStep& s) {
   const Term chosen = (s.in(0) == with_reduced(s, s.out())).cast(s.g.dtype());
   const Term shared = chosen / chosen.reduce(OpKind::ReduceSum, s.op.ints("axes"), true);
   return {shared * with_reduced(s, s.g)};
 }
 
-/// The product of the other elements: where one is 0, that one alone has a derivative, and none where several are.
+/// The product of the other elements. If one element is 0, only that one has a derivative; with several zeros none has.
 static Derivatives gradient_of_product(const BackwardStep& s) {
   const std::vector<int64_t>& axes = s.op.ints("axes");
   const Term x = s.in(0), is_zero = x == 0, factors = is_zero.choose(s.g.scalar(1), x);

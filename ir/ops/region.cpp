@@ -1,5 +1,5 @@
-// Ops that own graphs: If of ONNX (Loop and Scan stand in loop.cpp), Chunk (a loop over pieces in time) and Fused (one
-// kernel) of the compiler. A region's Input ops are its parameters, its outputs the results; infer-types types the
+// Ops that own graphs: If of ONNX (Loop and Scan are in loop.cpp), and the compiler's Chunk (a loop over pieces in
+// time) and Fused (one kernel). A region's Input ops are its parameters, its outputs the results. infer-types types the
 // region first, so that a record only reads the types of its outputs. Parameters correspond to the op's inputs, see Op
 // in graph.h. None has a factor rule: the layout pass enters the region instead.
 #include "ir/ops/region.h"
@@ -13,7 +13,7 @@ static bool infer_body(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Both branches must give one type for each output: a buffer has one size.
+/// Both branches must have the same type for each output: a buffer has one size.
 static bool infer_if(const OpView& op, std::vector<TensorType>& results) {
   if (op.type(0).dtype != DType::Bool || op.type(0).count() != 1)
     return op.fail("if-condition", "the condition must be one bool");

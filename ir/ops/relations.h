@@ -1,4 +1,4 @@
-// Relations between lengths as records demand them, in the form that a message says best.
+// Relations between lengths that records require, in the form that reads best in messages.
 #pragma once
 #include "ir/length_relation.h"
 

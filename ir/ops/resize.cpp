@@ -195,7 +195,7 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
   for (size_t t = 0; t < most; ++t) {
     std::vector<int64_t> indices;
     const DType dtype = build.type(x).dtype;
-    Tensor weights(is_float(dtype) ? dtype : DType::F32, column);  // nearest integers are not weighed
+    Tensor weights(is_float(dtype) ? dtype : DType::F32, column);  // nearest integers are not multiplied by weights
     bool all_one = true;
     for (int64_t i = 0; i < a.out; ++i) {
       const bool used = t < taps[i].size();
@@ -215,8 +215,8 @@ ValueId resize_one(Builder& build, const Op& op, ValueId x, const ResizeAxis& a)
   return build.op(OpKind::Where, {build.constant(outside), filled.value(), sum});
 }
 
-/// An axis of a size of its own has an element to read wherever it shall have some. Type inference replaces the op,
-/// hence it is noted here.
+/// An axis resized to a given size needs an element to read if the result has any. The condition is recorded here,
+/// because type inference replaces the op.
 void demand_elements(Module& module, const Op& resize, const std::vector<ResizeAxis>& axes) {
   for (const ResizeAxis& a : axes) {
     if (resize.origins.empty() || !a.has_size || a.from.is_constant() || exact_quotient(a.to, a.from)) continue;
@@ -227,14 +227,14 @@ void demand_elements(Module& module, const Op& resize, const std::vector<ResizeA
   }
 }
 
-/// The type that elements are interpolated in: of integers a float that holds them. Nearest ones stay as they are.
+/// The type of interpolation; for integers, a float that holds them. Mode nearest keeps the operand's type.
 DType computed_dtype(const Op& resize, DType dtype) {
   if (is_float(dtype) || text_of(resize, "mode") == "nearest") return dtype;
   return dtype_bytes(dtype) > 2 ? DType::F64 : DType::F32;
 }
 
-/// Floats as integers. They saturate, because a cubic leaves the range of its elements. As in ONNX Runtime they are cut
-/// off after plain linear interpolation, and else rounded.
+/// Floats as integers. They saturate, because a cubic may leave the range of its elements. As in ONNX Runtime, they are
+/// truncated after plain linear interpolation, and rounded otherwise.
 ValueId as_integers(const Op& resize, Term x, DType dtype) {
   const bool is_cut = text_of(resize, "mode") == "linear" && !int_of(resize, "antialias");
   return (is_cut ? x : x.apply(OpKind::Round)).saturate(dtype).value();
@@ -272,7 +272,7 @@ std::string nearest_mode(const Op& op, const ResizeAxis& axis) {
 const OpDef kResize{
     .kind = OpKind::Resize,
     .name = "Resize",
-    .onnx = {"Resize", 7},  // Resize is there from 10 on; before, the same record reads Upsample
+    .onnx = {"Resize", 7},  // Resize exists from 10 on; before, the same record reads Upsample
     .aliases = {{"Upsample", 7}},
     .attrs = {flag("antialias", 0),
               {"axes", AttrType::Ints},

@@ -139,7 +139,7 @@ Term adaptive_samples(const RoiAxis& axis) { return axis.bin.apply(OpKind::Ceil)
 /// The weight of each element of the dimension in each bin: [regions, bins, extent]. Places are at most 1 apart. If a
 /// bin has two or more, they are more than 1/2 apart, so at most five of them lie less than 1 from an element.
 Term adaptive_weights(Builder& build, const RoiAxis& axis) {
-  constexpr int kNear = 7;  // with one more at each end, where rounding decides
+  constexpr int kNear = 7;  // with one more at each end, because of rounding
   const Shape column = for_each_region(axis.start.shape()[0], 3);
   const DType dtype = axis.start.dtype();
   const Term samples = adaptive_samples(axis).reshape_to(column), bin = axis.bin.reshape_to(column),

@@ -36,7 +36,7 @@ std::optional<Term> both(std::optional<Term> a, std::optional<Term> b, OpKind ki
   return a && b ? a->apply(kind, *b) : a ? a : b;
 }
 
-/// Integers times how many elements the dimensions of a shape have from `first` on.
+/// Integers times the number of elements of the shape's dimensions from `first` on.
 Term times_elements(Builder& build, Term numbers, const Shape& shape, size_t first) {
   Length count = 1;
   for (size_t d = first; d < shape.size(); ++d) count = count * length_of(shape[d]);

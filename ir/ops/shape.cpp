@@ -29,7 +29,7 @@ static void eval_shape(EvalContext& context) {
   context.results[0] = Tensor::ints(Dims(dims.begin() + first, dims.begin() + last));
 }
 
-/// A constant, or the lengths joined to a vector.
+/// A constant, or the lengths concatenated to a vector.
 static std::vector<ValueId> decompose_shape(Builder& build, const OpView& op) {
   const ValueId x = op.op().inputs[0];
   const auto [first, last] = shape_part(op.op(), op.type(0).ndim());

@@ -23,7 +23,7 @@ bool infer_window(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The most elements of a table that is a constant.
+/// Maximum number of elements of a constant table.
 constexpr int64_t kMostStored = int64_t{1} << 16;
 
 /// first - second * cos(2 pi i / n) + third * cos(4 pi i / n), where n is the size, or one less with periodic = 0.

@@ -48,7 +48,7 @@ FactorRule factors_filled(const OpView& op) {
   return rule;
 }
 
-/// The index is the global one: a slice of a pattern is the pattern of the slice.
+/// The index is global: a slice of a pattern is the pattern of the slice.
 static void eval_iota(EvalContext& context) {
   const double start = real_of(context.op, "start"), step = real_of(context.op, "step");
   const int axis = static_cast<int>(int_of(context.op, "axis"));

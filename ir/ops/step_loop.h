@@ -20,13 +20,13 @@ class StepLoop {
   ValueId iteration() const { return region_.inputs()[0]; }
   ValueId condition() const { return region_.inputs()[1]; }
 
-  /// A value that goes from step to step, as the body sees it.
+  /// Adds a value that is carried from step to step; returns its parameter in the body.
   ValueId carry(ValueId initial);
-  /// A value of the graph around the loop, as the body sees it; a constant is one of the body's own.
+  /// Makes a value of the graph around the loop available in the body; a constant is copied into the body.
   ValueId capture(ValueId outer);
   /// The carried values of the next step, in the order of carry().
   void next(std::vector<ValueId> values) { next_ = std::move(values); }
-  /// Whether there is a next step (a value of the body); without it the condition does not change.
+  /// Sets whether there is a next step (a value of the body); without it the condition does not change.
   void go_on(ValueId condition) { again_ = condition; }
   /// Adds the Loop; its results are the carried values.
   std::vector<ValueId> finish();
@@ -42,14 +42,14 @@ class StepLoop {
 
 /// A tensor of zeros that takes no memory until it is stored.
 ValueId zeros(Builder& build, DType dtype, const Dims& dims);
-/// Elements `index` along dimension `axis`: a scalar takes the dimension away, a list of one keeps it.
+/// Elements `index` along dimension `axis`; a scalar index drops the dimension, a list of one keeps it.
 ValueId element_at(Builder& build, ValueId whole, ValueId index, int64_t axis = 0);
 /// `whole` with element_at(whole, index) replaced by `element`.
 ValueId with_element(Builder& build, ValueId whole, ValueId index, ValueId element);
 
-/// How many trips a Loop makes at most, where that is known or the length of a dimension.
+/// The maximum number of trips of a Loop, if it is known or the length of a dimension.
 std::optional<Length> trip_count(const OpView& loop);
-/// True if a Loop makes every trip of its count: its condition is true at first, and the body hands it on or gives a
+/// True if a Loop makes every trip of its count: its condition is true at first, and the body passes it on or returns a
 /// constant true.
 bool makes_all_trips(const OpView& loop);
 

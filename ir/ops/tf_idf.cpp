@@ -30,7 +30,7 @@ std::vector<std::string> words_of(const Op& tf) {
   return {words.begin(), words.end()};
 }
 
-/// The elements of the pool; a string is its place among the words.
+/// The elements of the pool; a string is represented by its position among the words.
 std::vector<int64_t> pool_of(const Op& tf) {
   if (!tf.has("pool_strings")) return ints_of(tf, "pool_int64s");
   const std::vector<std::string> words = words_of(tf);
@@ -93,7 +93,7 @@ bool infer_tf_idf(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// How often each n-gram occurs in rows [B, C] with neighbours `distance` apart: [B, grams].
+/// The number of occurrences of each n-gram in rows [B, C] with neighbours `distance` apart: [B, grams].
 Term occurrences(Builder& build, Term rows, const Grams& grams, int64_t distance) {
   const int64_t count = rows.dims()[0], places = rows.dims()[1] - distance * (grams.length - 1);
   std::optional<Term> agrees;
@@ -116,7 +116,7 @@ Term counted(Builder& build, const Op& op, Term rows, const Grams& grams) {
   return sum;
 }
 
-/// The n-grams in the order of the pool, then moved to where their indexes say; a column of zeros fills the rest.
+/// Counts the n-grams in the order of the pool, then moves them to their indexes; a column of zeros fills the others.
 std::vector<ValueId> decompose_tf_idf(Builder& build, const OpView& op) {
   const Op& tf = op.op();
   const std::vector<Grams> all = *grams_of(op);

@@ -14,11 +14,11 @@ std::optional<Shape> reshaped(const OpView& op, const Dims& dims);
 struct SliceDim {
   int64_t start, step, count;
 };
-/// All dimensions, clamped as ONNX has it; nothing after reporting.
+/// All dimensions, clamped as in ONNX; nothing after reporting.
 std::optional<std::vector<SliceDim>> slice_dims(const OpView& op);
 
-/// `count` elements of a value along a dimension, `step` apart, from a start that a run decides: looked up by their
-/// positions, which all have to lie inside.
+/// `count` elements of a value along a dimension, `step` apart, from a start that a run decides. They are gathered by
+/// their positions, which must all be inside.
 ValueId elements_from(Builder& build, ValueId x, int64_t axis, const Extent& count, const Length& start,
                       int64_t step = 1);
 

@@ -13,13 +13,13 @@ namespace weftc {
 struct WindowDim {
   int64_t kernel, stride, dilation, before, behind, in, out;
 
-  /// The elements that a window spans, gaps of the dilation included.
+  /// The number of elements that a window spans, including the gaps of the dilation.
   int64_t reach() const { return (kernel - 1) * dilation + 1; }
 };
 using Window = std::vector<WindowDim>;
 
-/// From attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode; `kernel` counts where kernel_shape
-/// is absent; over an image [batch, channels, ...], by default operand 0. Nothing after reporting.
+/// Reads attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode for an image [batch, channels, ...],
+/// by default operand 0. `kernel` is used if kernel_shape is absent. Nothing after reporting.
 std::optional<Window> window_of(const OpView& op, const Dims& kernel);
 std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims& image);
 /// The shape of the result of a window over an image (by default operand 0): the batch, `channels`, and an extent for
@@ -35,7 +35,7 @@ std::optional<Shape> convolution_shape(const OpView& op, int filters, const Shap
 FactorRule factors_convolution(const OpView& op);
 /// As canonical_window.
 void canonical_convolution(Op& op, const OpView& view);
-/// The result of an op that convolves these tensors as Conv does; no bias: null.
+/// The result of an op that convolves these tensors like Conv; null: no bias.
 void convolve(EvalContext& context, const Tensor& x, const Tensor& w, const Tensor* bias);
 /// True without a third operand, or if it is a vector with an element for each channel of the result; else reports.
 bool has_fitting_bias(const OpView& op, int64_t channels);
@@ -46,10 +46,10 @@ void canonical_window(Op& op, const Window& window, const Shape& image);
 bool pads_by_length(const Op& op);
 /// The elements of padding before spatial dimension `d` of `in` elements; the attributes are canonical.
 Length padding_before(const Op& op, size_t d, const Length& in);
-/// The window as the canonical attributes of an op on local tensors tell it.
+/// The window from the canonical attributes of an op on local tensors.
 Window window_of_attrs(const Op& op, const Dims& in, const Dims& out);
 
-/// The attributes that Conv and the pools have in common. Pads are all befores, then all behinds (ONNX).
+/// Common attributes of Conv and the pools. Pads are all befores, then all afters (ONNX).
 inline std::vector<AttrSpec> window_attrs() {
   return {choice("auto_pad", "NOTSET", "NOTSET VALID SAME_UPPER SAME_LOWER"),
           {"dilations", AttrType::Ints},

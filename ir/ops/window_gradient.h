@@ -9,12 +9,12 @@
 
 namespace weftc {
 
-/// The derivative by the image [N, C, ...] from that by the result [N, M, ...] of a convolution with filters
-/// [M, C / group, window]: a ConvTranspose that gives back the image's extents.
+/// The derivative by the image [N, C, ...], given the derivative by the result [N, M, ...] of a convolution with
+/// filters [M, C / group, window]. It is a ConvTranspose that restores the image's extents.
 Term spread_over_windows(Builder& build, const Term& g, const Term& filters, const Window& window, int64_t group);
 
-/// The derivative by the filters, [M, C / group, window]: a convolution that has channels for a batch, and g for its
-/// filters, so that strides and dilations change their places.
+/// The derivative by the filters, [M, C / group, window]. It is a convolution with channels as batch and g as filters,
+/// in which strides and dilations are exchanged.
 Term gradient_of_filters(Builder& build, const Term& image, const Term& g, const Window& window, int64_t group);
 
 }  // namespace weftc

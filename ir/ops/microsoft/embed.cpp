@@ -24,7 +24,7 @@ bool infer_embed(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The rows of the first positions of the table, or those that the model names.
+/// The rows of the table's first positions, or of the positions in the model's operand.
 Term places(Builder& build, const OpView& op, const std::vector<ValueId>& in) {
   const Term table(build, in[kPlaces]);
   if (op.has(kPositions)) return gather(build, table, {build, in[kPositions]}, 0);

@@ -1,6 +1,6 @@
 // MoE of com.microsoft: each token goes to the k experts that its router rates highest; their results are summed with
-// the softmax of the ratings as weights. Every expert computes every token here, with a weight of 0 where it was not
-// chosen: one product a layer over all experts, which a schedule can slice by experts.
+// the softmax of the ratings as weights. Here every expert computes every token, with a weight of 0 for tokens that did
+// not choose it. That is one product a layer over all experts, which a schedule can slice by experts.
 #include "ir/ops/formula.h"
 #include "ir/ops/operand_shapes.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kRouter = 1, kFirst = 2, kFirstBias = 3, kSecond = 4, kSecondBias = 5, kGate = 6, kGateBias = 7;
 
-/// How many tokens there are: x is [tokens, hidden] or [batch, sequence, hidden].
+/// The number of tokens: x is [tokens, hidden] or [batch, sequence, hidden].
 Extent tokens_of(const OpView& op) { return joined(op, op.type(0).shape, 0, op.type(0).shape.size() - 1); }
 
 /// Each token has a rating of each expert.
@@ -18,7 +18,7 @@ OperandShapes shape_of_ratings(const OpView& op) { return {{kRouter, {tokens_of(
 
 std::vector<LengthRelation> relate_experts(const OpView& op) { return relations_of(op, shape_of_ratings(op)); }
 
-/// The batch and the length of the sequence may be open.
+/// The batch and the length of the sequence may be run-time lengths.
 bool infer_experts(const OpView& op, std::vector<TensorType>& results) {
   for (int i = 2; i < op.inputs(); ++i)
     if (op.has(i) && !is_fixed(op, i)) return false;
@@ -40,7 +40,7 @@ bool infer_experts(const OpView& op, std::vector<TensorType>& results) {
   return have_shapes(op, shape_of_ratings(op), "moe-dims") && infer_same(op, results);
 }
 
-/// The weight of each expert for each token [tokens, experts]: of equal ratings the first experts count.
+/// The weight of each expert for each token [tokens, experts]; among equal ratings the first experts are chosen.
 Term routing_weights(Builder& build, Term ratings, int64_t k, bool normalised) {
   const int64_t experts = ratings.dims()[1];
   const Term best = ratings.reduce(OpKind::ReduceMax, {1}, true);
@@ -54,7 +54,7 @@ Term routing_weights(Builder& build, Term ratings, int64_t k, bool normalised) {
   return chosen / (normalised ? chosen : exponentials).reduce(OpKind::ReduceSum, {1}, true);
 }
 
-/// SwiGLU as GPT-OSS has it: (clamped linear part + beta) * gate * sigmoid(alpha * gate).
+/// SwiGLU as in GPT-OSS: (clamped linear part + beta) * gate * sigmoid(alpha * gate).
 Term swiglu(const OpView& op, Term both) {
   const Shape d = both.shape();
   const int64_t inner = d[2].bound / 2;
@@ -73,7 +73,7 @@ Term swiglu(const OpView& op, Term both) {
   return open * (linear + real_of(op.op(), "activation_beta"));
 }
 
-/// Gelu is the tanh form, as ONNX Runtime has it here.
+/// Gelu is the tanh form, as in ONNX Runtime's MoE.
 Term activated(Builder& build, const OpView& op, Term x) {
   const std::string activation = text_of(op.op(), "activation_type");
   if (activation == "swiglu") return swiglu(op, x);

@@ -13,14 +13,14 @@ namespace {
 
 constexpr int kNone = -1;
 
-/// The op that a node goes back through. Operand 0 of the node is the derivative by its first result; the arrays say
-/// which of the others are its operands and results, as far as its rule reads them.
+/// The op whose gradient a node computes. Operand 0 of the node is the derivative by its first result. The arrays give
+/// the node's operands that are its operands and results, if its rule reads them.
 struct Through {
   OpKind kind;
   std::array<int, 3> inputs, outputs;
   /// The results of the node are derivatives by the op's operands in this order; each has the type of this operand.
   std::array<int, 3> like;
-  bool is_flat = false;  // a Softmax of before opset 13
+  bool is_flat = false;  // a Softmax before opset 13
 };
 
 constexpr Through kThroughRelu{OpKind::Relu, {1, kNone, kNone}, {1, kNone, kNone}, {1, kNone, kNone}};
@@ -32,7 +32,7 @@ constexpr Through kThroughFlatLogSoftmax{
 /// The scores are absent: log-probabilities replace them, because the rule reads only their shape.
 constexpr Through kThroughCrossEntropy{
     OpKind::SoftmaxCrossEntropyLoss, {1, 2, 3}, {kNone, 1, kNone}, {1, kNone, kNone}};
-/// The bias has no operand, but the dimensions of the scale.
+/// The bias is not an operand; it has the dimensions of the scale.
 constexpr Through kThroughLayerNormalization{OpKind::LayerNormalization, {1, 2, kNone}, {kNone, 3, 4}, {1, 2, 2}};
 
 ValueId operand(const Op& node, int at) {
@@ -58,7 +58,7 @@ bool is_like(const OpView& node, int at, const TensorType& wanted) {
                    dims_text(wanted.dims()));
 }
 
-/// The op has to be one that its own record accepts, with the results that the node was given.
+/// The op must be valid for its own record, with the results that the node has.
 template <const Through& kThrough>
 bool infer_back(const OpView& node, std::vector<TensorType>& results) {
   const Op op = op_of(node.op(), kThrough);
@@ -71,7 +71,7 @@ bool infer_back(const OpView& node, std::vector<TensorType>& results) {
   return true;
 }
 
-/// The sum over those dimensions that the rule's operand was broadcast along.
+/// Sums over the dimensions along which the rule's operand was broadcast.
 Term summed_to(const Term& derivative, const Shape& shape) {
   const Shape whole = derivative.shape();
   const size_t more = whole.size() - shape.size();

@@ -1,6 +1,5 @@
 // MatMulNBits of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for each block of a row.
-// Numbers of fewer bits than 8 lie in bytes, the first one in the lowest bits.
-//
+// Numbers of fewer than 8 bits are packed into bytes, the first one in the lowest bits.
 //   MatMulNBits(a, b, scales, zeros)  ->  MatMul(a, Transpose((b - zeros) * scales)), the weight made here, where the
 //                                         pass narrow-weights has not made a BlockMatMul of it
 #include "ir/ops/block_weight.h"
@@ -10,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-/// Number `i` of those packed into bytes, which begin at element `first`.
+/// Number `i` of the numbers packed into bytes from element `first` on.
 int64_t packed_number(const Tensor& bytes, int64_t first, int64_t i, int64_t bits) {
   const int64_t each = 8 / bits;
   return (bytes.integers[first + i / each] >> (i % each * bits)) & ((int64_t{1} << bits) - 1);
@@ -76,7 +75,8 @@ class KnownWeight {
     return packed_number(packed_, first, k % blocks_.size, blocks_.bits);
   }
   double scale(int64_t n, int64_t block) const { return scales_.real[n * blocks_.count + block]; }
-  /// Packed like the weight, one number each in the scales' type, or the middle of the range.
+  /// The zero point of a block: packed like the weight, or one number in the scales' type; by default the middle of the
+  /// range.
   double zero(int64_t n, int64_t block) const {
     if (!zeros_) return static_cast<double>(int64_t{1} << (blocks_.bits - 1));
     if (zeros_->is_real()) return zeros_->real[n * blocks_.count + block];

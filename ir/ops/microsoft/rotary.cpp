@@ -21,7 +21,7 @@ HeadRows rows_of(const OpView& op) {
   return {op.type(0).shape[0], op.type(0).shape[x.size() - 2], heads, is_flat};
 }
 
-/// One position for all sequences, or one for each place of each.
+/// One position for all sequences, or one for each element of each sequence.
 OperandShapes position_shape(const OpView& op) {
   const HeadRows rows = rows_of(op);
   return {{1, op.type(1).ndim() == 2 ? Shape{rows.batch, rows.sequence} : Shape(op.type(1).shape.size(), Extent{1})}};

@@ -40,7 +40,7 @@ Term rows_of(Builder& build, const OpView& op, DType dtype) {
 
 Term logistic(Term x) { return x.apply(OpKind::Sigmoid); }
 
-/// The softmax of the scores that are not zero; those that are stay about zero.
+/// The softmax of the scores that are not zero; zero scores stay about zero.
 static Term softmax_zero(Term scores) {
   constexpr double kZero = 1e-7;
   const Term best = scores.reduce(OpKind::ReduceMax, {1}, true);

@@ -14,7 +14,7 @@ struct ClassAttrs {
   const char* strings = "classlabels_strings";
 };
 
-/// A list of reals, empty where the attribute is absent.
+/// A list of reals; empty if the attribute is absent.
 std::vector<double> reals_of(const OpView& op, const char* attr);
 /// True if operand 0 has one of the element types of ai.onnx.ml's numbers; else reports.
 bool has_numbers(const OpView& op);
@@ -22,7 +22,7 @@ bool has_numbers(const OpView& op);
 bool has_rows(const OpView& op);
 /// True if operand 0 is a matrix or a vector of a known number of features, of any element type; else reports.
 bool has_row_shape(const OpView& op);
-/// True if the last dimension of an operand, which counts the features, is known at compile time; else reports.
+/// True if an operand's last dimension, the number of features, is known at compile time; else reports.
 bool has_fixed_features(const OpView& op, int input);
 /// The extents of operand 0 as a matrix; a vector is one row.
 Shape rows_shape(const OpView& op);

@@ -140,9 +140,10 @@ std::vector<double> pair_matrix(const OpView& op, const Supports& s) {
   return matrix;
 }
 
-/// How many pairs each class has won: [rows, classes].
+/// The number of pairs that each class has won: [rows, classes].
 Term votes(Builder& build, const Supports& s, Term scores) {
-  // A won pair adds one to its first class and takes it from the second, where all pairs had put it before.
+  // All pairs count for their second class at first. A won pair adds one to its first class and subtracts it from the
+  // second.
   std::vector<double> change(static_cast<size_t>(s.pairs() * s.classes), 0), before(static_cast<size_t>(s.classes));
   int64_t pair = 0;
   for (int64_t i = 0; i < s.classes; ++i)

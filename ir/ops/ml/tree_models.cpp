@@ -1,4 +1,4 @@
-// Reads the lists of tree ensembles, and reports those that do not fit each other.
+// Reads the lists of tree ensembles, and reports mismatches.
 #include "ir/ops/ml/tree_models.h"
 
 #include <cmath>
@@ -150,7 +150,7 @@ class PlacedTrees {
   }
   bool read_nodes();
   bool read_leaves();
-  /// The test of node `i`; of one for membership with its set, which NaN ends in the list of all sets.
+  /// The test of node `i`; a membership test with its set, which ends with NaN in the list of all sets.
   bool read_test(size_t i, TreeNode& node);
 
   const OpView& op_;

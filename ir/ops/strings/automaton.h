@@ -1,4 +1,4 @@
-// A regular expression as a table that a program walks, byte by byte.
+// A regular expression as a table that a program walks byte by byte.
 #pragma once
 #include <optional>
 
@@ -6,7 +6,7 @@
 
 namespace weftc {
 
-/// The columns of a state: where each byte leads, and whether the string may end there.
+/// The columns of a state: the next state for each byte, and whether the string may end here.
 inline constexpr int64_t kAutomatonRow = 257;
 
 /// The rows of all states, beginning with the initial one. Nothing if there would be more than 2048 of them, or if

@@ -1,4 +1,4 @@
-// Which letters have another case, and which one that is.
+// Letters with another case, and that case.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -10,7 +10,7 @@ struct LetterRange {
   int32_t first, last, step, delta;
 };
 
-/// All letters that become capital ones, or small ones, in ascending order.
+/// All letters that map to an upper case letter, or to a lower case one, in ascending order.
 std::span<const LetterRange> letter_ranges(bool to_upper);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// RegexFullMatch (ONNX RegexFullMatch-20): whether a string as a whole matches a regular expression. The expression
-// becomes the table of an automaton when the model is compiled; a program walks through it.
+// RegexFullMatch (ONNX RegexFullMatch-20): whether a whole string matches a regular expression. The expression becomes
+// the table of an automaton when the model is compiled; a program walks through it.
 #include "ir/ops/strings/automaton.h"
 #include "ir/ops/strings/strings.h"
 
@@ -27,7 +27,7 @@ bool infer_match(const OpView& op, std::vector<TensorType>& results) {
   return is_string_operand(op, 0);
 }
 
-/// A pattern as messages name it: of a long one the beginning.
+/// A pattern for messages; a long one is cut.
 std::string shown(const std::string& pattern) {
   constexpr size_t kMost = 80;
   return printable(pattern.substr(0, kMost)) + (pattern.size() > kMost ? "..." : "");

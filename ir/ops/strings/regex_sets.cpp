@@ -1,4 +1,4 @@
-// The named sets hold ASCII only, as RE2 has them.
+// The named sets contain ASCII only, as in RE2.
 #include "ir/ops/strings/regex_sets.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ PointSet complement(const PointSet& set) {
   return others;
 }
 
-/// The part of a range that lies in [first, last], moved by `delta`.
+/// The part of a range in [first, last], moved by `delta`.
 static void add_moved(PointSet& set, const PointRange& range, char32_t first, char32_t last, int delta) {
   const char32_t from = std::max(range.first, first), to = std::min(range.last, last);
   if (from <= to)
@@ -40,7 +40,7 @@ std::optional<PointSet> without_case(PointSet set) {
   constexpr char32_t kLongS = 0x17f, kKelvin = 0x212a;  // letters beyond ASCII whose other case is in ASCII
   PointSet all = set;
   for (const PointRange& range : set) {
-    const bool is_rest = range.first <= 0x80 && range.last == 0x10ffff;  // has both cases of all of them
+    const bool is_rest = range.first <= 0x80 && range.last == 0x10ffff;  // contains both cases of all letters
     if (range.last >= 0x80 && !is_rest) return {};
     add_moved(all, range, U'A', U'Z', 32);
     add_moved(all, range, U'a', U'z', -32);

@@ -17,7 +17,7 @@ OpDef string_function(OpKind kind, const char* name, int operands, const char* s
 /// An op on each string and on whole constant tables, which its scalar text names as pointers ($1, $2).
 OpDef string_look_up(OpKind kind, const char* name, int operands, const char* scalar, EvalFn eval, InferFn infer);
 
-/// True if the operand is of strings; else reports.
+/// True if the operand has strings; else reports.
 bool is_string_operand(const OpView& op, int input);
 /// True if every string of a list fits into an element; else reports. `what` names them: "a key".
 bool are_elements(const OpView& op, const std::vector<std::string>& strings, const char* what);

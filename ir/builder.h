@@ -9,7 +9,8 @@ namespace weftc {
 
 class Builder {
  public:
-  /// New ops stand before `before` (none: at the end) of `graph`, and take place, origins and transform from `like`.
+  /// New ops are inserted before `before` (none: at the end) of `graph`, and take place, origins and transform from
+  /// `like`.
   Builder(Module& module, Graph& graph, OpId before, const Op& like);
 
   /// Adds an op with one result. Its name is `like`'s name + "/" + kind (the record's name). Its type is inferred.
@@ -17,12 +18,12 @@ class Builder {
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs = {});
   /// The same with any number of results.
   std::vector<ValueId> ops(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, int results);
-  /// An op that owns graphs, whose values have their types.
+  /// Adds an op that owns graphs; its results have the types of their outputs.
   std::vector<ValueId> region_op(OpKind kind, std::vector<ValueId> inputs, Attrs attrs, std::vector<Graph> regions,
                                  int results);
   /// Writes a region of such an op; names of its ops begin with this builder's and `part`.
   Builder inside(Graph& region, const std::string& part) const;
-  /// One more parameter of the region that is written.
+  /// Adds a parameter to the region that is being written.
   ValueId parameter(const std::string& name, TensorType type);
   /// A Constant op of this tensor.
   ValueId constant(const Tensor& tensor);
@@ -36,13 +37,13 @@ class Builder {
   /// A Constant op of one dimension of int64.
   ValueId ints(const std::vector<int64_t>& values);
 
-  // Neither cast nor reduce adds an op where it would change nothing (the same dtype, no axes).
+  // cast and reduce add no op that would change nothing (the same dtype, no axes).
   ValueId reshape(ValueId x, const Dims& dims);
   /// The same for a caller that knows the run-time lengths of the dimensions, which the bounds alone may not tell.
   ValueId reshape_to(ValueId x, const Shape& shape);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
-  /// A value that was just built, with the run-time lengths of `shape`, whose bounds are its extents. The shape is a
-  /// copy: one that lies in the graph moves when the value is built.
+  /// Gives a new value the run-time lengths of `shape`, whose bounds are its extents. `shape` is a copy, because a
+  /// shape in the graph may move when ops are added.
   ValueId with_lengths(ValueId x, Shape shape);
   ValueId cast(ValueId x, DType to);
   ValueId reduce(OpKind kind, ValueId x, const std::vector<int64_t>& axes, bool keepdims);

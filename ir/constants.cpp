@@ -1,4 +1,4 @@
-// Owns the bytes of constants that passes compute, and refers to those that a file mapping keeps.
+// Owns the bytes of constants that passes compute, and refers to bytes in a file mapping.
 #include "ir/constants.h"
 
 namespace weftc {

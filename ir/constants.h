@@ -1,5 +1,5 @@
-// Host tensors of a module: bytes mapped from a file or owned. Weights of gigabytes stay where the file mapping
-// has them: a constant is a view of bytes, and only folding makes tensors of it.
+// Host tensors of a module: bytes mapped from a file or owned. Weights of gigabytes stay in the file mapping: a
+// constant is a view of bytes, and only folding makes tensors of it.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -14,7 +14,7 @@ namespace weftc {
 
 /// One tensor, known at compile time.
 struct Constant {
-  std::string name;  // the initialiser's, or the node's that made it
+  std::string name;  // the initialiser's name, or the producing node's
   DType dtype;
   Dims dims;
   std::span<const std::byte> bytes;  // row-major, little endian; into `owned` or a mapping of Constants
@@ -26,7 +26,7 @@ class Constants {
  public:
   ConstantId add(std::string name, const Tensor& tensor);
   ConstantId add(std::string name, DType dtype, Dims dims, std::vector<std::byte> bytes);
-  /// `bytes` must lie in memory that was given to keep().
+  /// `bytes` must be in memory that was passed to keep().
   ConstantId add_view(std::string name, DType dtype, Dims dims, std::span<const std::byte> bytes);
   /// Keeps memory (a file mapping, a parsed model) alive as long as the module and its copies.
   void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }

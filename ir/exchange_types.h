@@ -15,7 +15,7 @@ struct ExchangeTypes {
 
 /// True if ranks along the op's axes exchange data: every collective except the local slice.
 bool is_exchange(const Op& op);
-/// The mesh axes that a collective joins.
+/// The mesh axes over which a collective runs.
 std::vector<int> axes_of(const Op& op);
 /// The axes of the first exchange in a kernel's body; empty without an exchange.
 std::vector<int> exchange_axes(const Graph& body);

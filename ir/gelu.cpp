@@ -14,7 +14,7 @@ namespace {
 /// Coefficients by the powers of x and t.
 using Polynomial = std::map<std::pair<int, int>, double>;
 
-constexpr size_t kMostOps = 16;  // the longest spellings have 10
+constexpr size_t kMostOps = 16;  // the longest forms have 10
 
 Polynomial number(double value) { return {{{0, 0}, value}}; }
 
@@ -35,7 +35,7 @@ std::optional<double> as_number(const Polynomial& p) {
   return p.begin()->second;
 }
 
-/// How far a product of two constants may be off when both were rounded to the type.
+/// The largest error of a product of two constants that were both rounded to the type.
 double rounding(DType dtype) {
   switch (dtype) {
     case DType::F64:
@@ -83,7 +83,7 @@ class GeluMatcher {
     return number(tensor.is_real() ? tensor.real[0] : static_cast<double>(tensor.integers[0]));
   }
 
-  /// True if the op's result became known now.
+  /// True if the op's result has become known.
   bool read(const Op& op) {
     if (op.outputs.size() != 1 || known_.contains(op.outputs[0])) return false;
     const TensorType &type = graph_.type(op.outputs[0]), &of_x = graph_.type(x_);
@@ -134,7 +134,7 @@ class GeluMatcher {
            is_near(known_.at(value), {{{1, 0}, 0.5}, {{1, 1}, 0.5}}, dtype);
   }
 
-  /// The ops, of those read so far, on which the last value depends.
+  /// The ops, among those read so far, on which the last value depends.
   Gelu between(const std::vector<ValueId>& values) const {
     std::vector<ValueId> needed{values.back()};
     for (size_t i = 0; i < needed.size(); ++i)

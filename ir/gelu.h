@@ -11,7 +11,7 @@ namespace weftc {
 struct Gelu {
   ValueId result;
   std::vector<OpId> ops;  // operands first
-  bool is_alone = false;  // nothing else reads x or what lies between x and the result
+  bool is_alone = false;  // no other op reads x or intermediate values
 };
 
 /// Finds the ops that compute x/2 * (1 + f(u)) from `x`, in any order and grouping. With OpKind::Tanh, f(u) is

@@ -46,7 +46,7 @@ void Op::remove(std::string_view attr) {
   std::erase_if(attrs, [&](const Attr& a) { return a.name == attr; });
 }
 
-/// The name, with "_2", "_3" ... where it is taken.
+/// The name, with "_2", "_3" ... appended if it is taken.
 static std::string unique_name(const std::unordered_map<std::string, uint32_t>& taken, const std::string& name) {
   if (!taken.contains(name)) return name;
   for (int i = 2;; ++i) {

@@ -1,6 +1,5 @@
-// SSA graph: ops and values in arenas, linked by ids, changed only through the methods of Graph. An op that is
-// erased keeps its slot, so ids stay valid; an op that is added may move the arena, so no reference to an Op
-// may be kept over add().
+// SSA graph: ops and values in arenas, linked by ids, changed only through the methods of Graph. An erased op keeps its
+// slot, so ids stay valid. Adding an op may move the arena, so a reference to an Op is invalid after add().
 #pragma once
 #include <initializer_list>
 #include <optional>
@@ -42,15 +41,15 @@ struct Op {
   Attrs attrs;
   std::vector<Graph> regions;
   PlaceId place;
-  std::string name;               // unique in the module: the ONNX node's, NODE.sum, or what a transform made
+  std::string name;               // unique in the module: the ONNX node's, NODE.sum, or a name made by a transform
   std::vector<OriginId> origins;  // sorted
   TransformId transform;          // the schedule entry that made or moved it
-  std::optional<int> block = {};  // which block of the pipeline runs it
-  std::optional<int> port = {};   // of an Input: which input of the model it loads, perhaps beside other copies
+  std::optional<int> block = {};  // the block of the pipeline that runs it
+  std::optional<int> port = {};   // for an Input: the model's input that it loads; other copies may load it too
   Mechanism mechanism = Mechanism::Streams;  // of a Chunk, or a collective
 
   bool has(std::string_view attr) const;
-  /// The attribute, which must be there and of that kind.
+  /// The attribute, which must exist and have this type.
   int64_t integer(std::string_view attr) const;
   double real(std::string_view attr) const;
   const std::string& text(std::string_view attr) const;
@@ -64,7 +63,7 @@ struct Op {
   void remove(std::string_view attr);
 };
 
-/// An operand position that reads a value; an op of none means output number `input` of the graph.
+/// An operand position that reads a value; without an op, it is output number `input` of the graph.
 struct Use {
   OpId op;
   uint32_t input = 0;
@@ -76,7 +75,7 @@ struct Use {
 struct Value {
   TensorType type;
   OpId producer;
-  uint32_t result = 0;  // which output of the producer
+  uint32_t result = 0;  // output number of the producer
   std::string name;     // the ONNX value's, unique in its graph; never empty
   std::vector<Use> uses;
 };
@@ -102,7 +101,7 @@ NewOp copy_of(const Op& op);
 
 class Graph {
  public:
-  /// An output of the graph: the name stands apart, because one value may be returned twice.
+  /// An output of the graph: it has a name of its own, because one value may be returned twice.
   struct Output {
     ValueId value;
     std::string name;
@@ -116,7 +115,7 @@ class Graph {
   void set_input(OpId op, size_t input, ValueId value);
   /// Removes an op whose results have no uses.
   void erase(OpId op);
-  /// Gives a value another type, such as a layout.
+  /// Changes a value's type, for example to give it a layout.
   void retype(ValueId value, TensorType type);
   // The length of the operand list, the order, names and outputs.
   void add_input(OpId op, ValueId value);

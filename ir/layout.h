@@ -1,4 +1,4 @@
-// Digit algebra of slices (L2, L8 of ir/README.md): which elements of a dimension a rank holds, and where.
+// Digit algebra of slices (L2, L8 of ir/README.md): the elements of a dimension that a rank holds, and their positions.
 #pragma once
 #include <string>
 #include <vector>
@@ -47,10 +47,10 @@ std::string check_slices(const Extent& extent, const std::vector<Digit>& digits)
 /// All axes of a type: dims in range, slices legal.
 std::string check_layout(const TensorType& type, const Mesh& mesh);
 
-/// Elements that buffers and messages have: extent over all sizes; for a ragged slice its block.
+/// Number of elements of a dimension in buffers and messages: the extent over all sizes; for a ragged slice its block.
 int64_t buffer_extent(int64_t extent, const std::vector<Digit>& digits);
-/// Elements that the rank at `coordinates` really holds. `extent` is the whole one, of a run-time length too: its
-/// digits are blocks of the bound.
+/// Number of elements that the rank at `coordinates` actually holds. `extent` is the whole extent; it may be a run-time
+/// length, whose digits are blocks of the bound.
 int64_t local_extent(int64_t extent, const std::vector<Digit>& digits, const Coordinates& coordinates);
 /// buffer_extent of every dimension.
 Dims buffer_dims(const TensorType& type, const Mesh& mesh);
@@ -62,7 +62,7 @@ std::vector<int64_t> held_indices(int64_t extent, const std::vector<Digit>& digi
 /// "R", "S(0,64)", "P(sum)", "V"; a layout is "[tp: S(1,64), dp: P(sum)]", "[]" when replicated.
 std::string state_text(const AxisState& state);
 std::string layout_text(const Layout& layout, const Mesh& mesh);
-/// "f32[2, 64, 256]" followed by the layout when it is not replicated.
+/// "f32[2, 64, 256]", followed by the layout unless it is replicated.
 std::string type_text(const TensorType& type, const Mesh& mesh);
 
 }  // namespace weftc

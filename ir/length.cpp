@@ -33,7 +33,7 @@ bool is_division(const LengthSymbol& symbol) {
   return symbol.kind == LengthSymbol::Kind::Quotient || symbol.kind == LengthSymbol::Kind::Remainder;
 }
 
-/// "h / 2 * w", "b * (h / 2)": products and divisions are read from the left.
+/// "h / 2 * w", "b * (h / 2)": products and divisions are left-associative.
 std::string factors_text(const std::vector<LengthSymbolPtr>& factors) {
   std::string text;
   for (const LengthSymbolPtr& factor : factors) {
@@ -86,7 +86,7 @@ Interval range_of_terms(const std::vector<Length::Term>& terms) {
   return {cut(low), cut(high)};
 }
 
-/// Sorted, equal terms added up, none with a coefficient of 0.
+/// Sorts terms, adds up equal ones, and drops those with a coefficient of 0.
 std::vector<Length::Term> canonical(std::vector<Length::Term> terms) {
   std::sort(terms.begin(), terms.end(), is_before);
   std::vector<Length::Term> kept;
@@ -146,7 +146,7 @@ static Length length_of_symbol(LengthSymbol::Kind kind, std::string text, const 
       LengthSymbol{kind, std::move(text), range.low, range.high, std::move(operands)}));
 }
 
-/// Whether a name can stand in a text as it is.
+/// Whether a name can be written in a text unquoted.
 static bool is_word(const std::string& name) {
   const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
   return std::all_of(name.begin(), name.end(), is_letter) && !name.empty() && (name[0] < '0' || name[0] > '9');
@@ -225,7 +225,7 @@ static std::pair<Length, Length> divided_terms(const Length& a, int64_t by) {
   return {multiple, rest};
 }
 
-/// The quotient n / k that a is, plus a number: a quotient of it is one of n.
+/// If `a` is a quotient n / k plus a number, returns both: a quotient of it is a quotient of n.
 static std::optional<std::pair<LengthSymbolPtr, int64_t>> quotient_and_number(const Length& a) {
   const std::vector<Length::Term>& terms = a.terms();
   if (terms.empty() || terms.size() > 2 || (terms.size() == 2 && !terms[1].factors.empty())) return {};

@@ -81,7 +81,7 @@ std::optional<Length> with_least(const Length& length, const std::map<std::strin
 const LengthSymbol* as_name(const Length& length);
 /// Calls `f` for each occurrence of a named length.
 void for_each_name(const Length& length, const std::function<void(const LengthSymbolPtr&)>& f);
-/// The same of a length's text.
+/// The same for a length's text.
 void for_each_name(std::string_view text, const std::function<void(const std::string&)>& f);
 /// Replaces each named length by another, keeping its bounds.
 Length substitute(const Length& length, const std::function<Length(const LengthSymbol&)>& of);

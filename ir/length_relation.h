@@ -16,7 +16,7 @@ namespace weftc {
 
 struct LengthRelation {
   std::string what;          // source of the demand, as a message names it: "node 'scale' (Mul)"
-  Length left, right;        // of an equation, a number is on the right
+  Length left, right;        // in an equation, a number is on the right
   bool may_be_less = false;  // left may be less than right; else they are equal
   Length where = 1;          // the condition holds where this is not 0: the node is in a branch or a loop
 

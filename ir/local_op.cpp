@@ -7,7 +7,7 @@ namespace weftc {
 
 namespace {
 
-/// One dimension as a rank sees it.
+/// One dimension on a rank.
 struct LocalDim {
   int64_t extent;
   std::vector<Digit> digits;
@@ -53,7 +53,7 @@ void localize_pad(Op& op, const TensorType& from, const Mesh& mesh, const Coordi
   op.set("pads", pads);
 }
 
-/// Slice, Pad, and ops that name the shape of their result.
+/// True for Slice, Pad, and ops with the shape of their result as an attribute.
 bool speaks_of_positions(const Op& op) { return op.kind == OpKind::Slice || op.kind == OpKind::Pad || op.has("shape"); }
 
 bool is_sliced(const Graph& graph, ValueId value) { return value && graph.type(value).layout.has(AxisState::Kind::S); }
@@ -81,7 +81,7 @@ PlaceId place_of(const Graph& graph, ValueId value) {
   const Op& op = graph.op(v.producer);
   if (op.place || op.regions.empty()) return op.place;
   const Graph& region = op.regions[0];
-  // A Loop's region gives the condition first.
+  // A Loop's region returns the condition first.
   const size_t output = v.result + (op.kind == OpKind::Loop ? 1 : 0);
   return output < region.outputs().size() ? place_of(region, region.outputs()[output].value) : op.place;
 }

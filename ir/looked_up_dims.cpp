@@ -1,4 +1,4 @@
-// Gathers and scatters by their attributes, canonical or as a model gives them.
+// Dimensions of gathers and scatters from their attributes, canonical or as in a model.
 #include "ir/looked_up_dims.h"
 
 #include "ir/op_def.h"

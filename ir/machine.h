@@ -1,4 +1,4 @@
-// A machine that ranks run on, as plain data: what one rank can do, how many there are, and the network between them.
+// A machine for ranks, as plain data: the capabilities of one rank, the number of ranks, and the network between them.
 // Machine files (samples/machines) are read into it, and the cost model reads it.
 #pragma once
 #include <array>
@@ -20,7 +20,7 @@ struct Ceilings {
   double link = 0;      // bytes a second that a rank sends; it receives as many
   double latency = 0;   // seconds for ranks to meet
   double step = 0;      // seconds of an empty step
-  double function = 0;  // operations that exp, tanh and the like count as
+  double function = 0;  // exp, tanh and the like count as this many operations
   double chunked = 1;   // the share of the machine that the one kernel of a loop over chunks gets
 };
 
@@ -30,7 +30,7 @@ enum class Link : uint8_t { NvLink, Pcie, Network };
 /// Measured times of one kind of collective.
 struct TimeCurve {
   struct Point {
-    double bytes = 0;  // that a rank sends in it
+    double bytes = 0;  // bytes that a rank sends
     double seconds = 0;
   };
   OpKind kind = OpKind::AllReduce;
@@ -70,10 +70,10 @@ struct Machine {
   const std::string& name() const { return ceilings.machine; }
 };
 
-/// Ranks that exchange something, as the network sees them.
+/// Ranks that exchange data, from the network's point of view.
 struct RankGroup {
   int ranks = 1;
-  std::vector<int> within;  // by level of the machine: most of them that lie in one unit of it
+  std::vector<int> within;  // by level of the machine: the maximum number of them in one unit
 };
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// The words that schedules and the text form use for mechanisms.
+// Names of mechanisms in schedules and in the text form.
 #include "ir/mechanism.h"
 
 namespace weftc {

@@ -8,8 +8,8 @@
 namespace weftc {
 
 enum class Mechanism : uint8_t {
-  Streams,   // each step is run by itself, on its stream
-  Signal,    // the steps that compute are one kernel, which waits for and raises the flags of the chunks inside
+  Streams,   // each step runs separately, on its stream
+  Signal,    // the computing steps are one kernel, which waits for and raises the flags of the chunks
   Fused,     // all steps are one kernel over the peer table
   Pipeline,  // the chunks are micro-batches: no loop, the blocks of the stages run in the order of the pipeline
   Beside,    // for a collective: whole, on a stream of its own, beside ops that do not need it

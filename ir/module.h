@@ -1,4 +1,4 @@
-// Everything of one compilation between the readers and the Plan: the graph, its constants, the places it runs on.
+// The state of one compilation between the readers and the Plan: the graph, its constants, and its places.
 #pragma once
 #include <map>
 #include <optional>
@@ -43,7 +43,7 @@ struct Transform {
   Loc loc;
 };
 
-/// An input and an output that are one buffer living across invocations.
+/// An input and an output that share one buffer across invocations.
 struct State {
   std::string input;
   std::string output;
@@ -69,7 +69,7 @@ struct Pipeline {
     int block;
     int micro_batch;
   };
-  std::vector<Block> blocks;  // those that run once in this order
+  std::vector<Block> blocks;  // blocks that run once run in this order
   int micro_batches = 1;
   std::vector<Entry> order;  // one list for all ranks; each runs the entries of its places
   Loc loc;                   // of the order in the schedule
@@ -92,7 +92,7 @@ struct Module {
   /// Names of weights, values and nodes that became part of others, and the names of those. Selectors of a schedule
   /// look them up.
   std::map<std::string, std::vector<std::string>> folded;
-  std::set<std::string> unread;      // names of values that were removed because nothing read them
+  std::set<std::string> unread;      // names of values that were removed because they had no readers
   std::set<std::string> left_out;    // names that transforms would have made, but that have nothing to do on one rank
   std::vector<std::string> remarks;  // choices made by passes, for `explain`
   int64_t seed = 0;

@@ -1,4 +1,4 @@
-// Names with `{l}` variables and `*`, as schedules write them for many names at once.
+// Names with `{l}` variables and `*`, by which schedules select many names at once.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -24,15 +24,15 @@ class NamePattern {
   std::optional<Bindings> match(const std::string& name) const;
   /// The prefix of every name that it matches; such a name may have a slash before it.
   std::string start() const;
-  /// True where it has a `{l}`.
+  /// True if it has a `{l}`.
   bool has_variables() const;
 
  private:
   struct Piece {
     enum class Kind { Literal, Variable, Any, Range } kind;
-    std::string text;  // of a star or a range: its number
+    std::string text;  // for a star or a range: its number
     int64_t first = 0, last = 0;
-    /// As the pattern has it.
+    /// The text in the pattern.
     std::string unbound() const;
   };
   static std::optional<Piece> range_of(const std::string& text);

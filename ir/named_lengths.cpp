@@ -1,4 +1,4 @@
-// Walks over the names of lengths. Most graphs have no NameLength: then nothing is walked.
+// Visits the names of lengths. Most graphs have no NameLength: then nothing is visited.
 #include "ir/named_lengths.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ LengthHolders::LengthHolders(const Graph& graph) : graph_(graph) {
   for (OpId id = graph.first(); id; id = graph.next(id)) {
     const Op& op = graph.op(id);
     if (op.kind == OpKind::NameLength) holders_.emplace(op.text("name"), op.outputs[0]);
-    if (op.kind != OpKind::Fused) continue;  // a kernel that computes the number gives it as a result
+    if (op.kind != OpKind::Fused) continue;  // a kernel that computes the number returns it as a result
     const Graph& body = op.regions[0];
     for (size_t o = 0; o < body.outputs().size(); ++o)
       if (const Op& made = body.producer_op(body.outputs()[o].value); made.kind == OpKind::NameLength)

@@ -1,4 +1,4 @@
-// The record of an op: everything the compiler knows of it, in one place (ir/ops/README.md).
+// The record of an op: all that the compiler knows of it, in one place (ir/ops/README.md).
 #pragma once
 #include <optional>
 #include <span>
@@ -38,7 +38,7 @@ enum class Category : uint8_t {
 };
 const char* category_name(Category category);
 
-/// Type: an ONNX type, which nothing reads (an optional without an element says what it would hold).
+/// Type: an ONNX type, which is ignored (an optional without an element gives its element type).
 enum class AttrType : uint8_t { Int, Real, Text, Ints, Reals, Texts, Tensor, Type };
 struct AttrSpec {
   const char* name;
@@ -130,14 +130,14 @@ using InferFn = bool (*)(const OpView& op, std::vector<TensorType>& results);
 /// in, axes non-negative, Slice and Pad with one entry for each dimension.
 using CanonicalFn = void (*)(Op& op, const OpView& view);
 
-/// A loop of an op (L4): what happens when it is sliced.
+/// A loop of an op (L4), and the effect of slicing it.
 struct Factor {
   enum class Role : uint8_t { Pass, Reduce, Whole };
   int64_t extent = 0;
   Role role = Role::Pass;
   ReduceOp reduce = ReduceOp::Sum;  // Reduce
 };
-/// Which factor each dimension of each operand and result runs over; -1: none (a broadcast extent 1).
+/// The factor that each dimension of each operand and result runs over; -1: none (a broadcast extent 1).
 struct FactorRule {
   std::vector<Factor> factors;
   std::vector<std::vector<int>> inputs;
@@ -230,7 +230,7 @@ struct OpDef {
   OpKind kind;
   const char* name;                    // in text form; equal to the ONNX name where there is one
   OnnxName onnx = {};                  // empty name: internal
-  std::vector<OnnxName> aliases = {};  // further spellings with the same meaning
+  std::vector<OnnxName> aliases = {};  // further ONNX names with the same meaning
   std::vector<AttrSpec> attrs = {};
   Arity inputs = {1, 1};
   Arity outputs = {1, 1};
@@ -239,7 +239,7 @@ struct OpDef {
   ImportFn import = nullptr;
   InferFn infer = nullptr;
   CanonicalFn canonicalize = nullptr;
-  const char* einsum = nullptr;  // the factor rule where it is one line: "b m k, b k n -> b m n"
+  const char* einsum = nullptr;  // the factor rule as one line: "b m k, b k n -> b m n"
   FactorFn factors = nullptr;    // otherwise; null: from the category
   RelateFn relate = nullptr;     // null: dimensions of operands with a common factor are equal
   /// Operand groups in each of which the op is linear (L6): Add {{0, 1}}, MatMul {{0}, {1}}; {{-1}}: all together.
@@ -251,9 +251,9 @@ struct OpDef {
   /// type (float for f16 and bf16, else the type of the first operand that is not bool), $R the result's element type,
   /// $name an attribute as a literal. Functions of weft/math.h by name.
   const char* scalar = nullptr;
-  const char* scalar_int = nullptr;  // for integer and bool operands, where it differs
+  const char* scalar_int = nullptr;  // for integer and bool operands, if it differs
   ScalarCost cost = ScalarCost::Cheap;
-  ScalarFn value = nullptr;   // Pointwise: what `scalar` means, for the reference
+  ScalarFn value = nullptr;   // Pointwise: the meaning of `scalar`, for the reference
   IntFn int_value = nullptr;  // the same for integers; null: the op takes no integers
   EvalFn eval = nullptr;
   DecomposeFn decompose = nullptr;  // non-null: the decompose pass replaces the op, unless is_primitive says otherwise
@@ -273,7 +273,7 @@ inline Category category(const Op& op) { return op_def(op).category; }
 std::span<const OpDef* const> all_op_defs();
 /// The record that reads an ONNX op, or null. `domain` "" and "ai.onnx" are the same.
 const OpDef* find_onnx_op(std::string_view domain, std::string_view name);
-/// The kind of that text-form name.
+/// The kind with that name in the text form.
 std::optional<OpKind> parse_op_kind(std::string_view name);
 
 // An attribute, else the default of the op's record; one of them must exist.
@@ -290,19 +290,19 @@ inline int64_t from_front(int64_t axis, int64_t ndim) { return axis < 0 ? axis +
 /// Runs the infer-types pass for one op: infers, gives the results their types, makes the attributes canonical.
 /// `shapes` holds the results of shape arithmetic that are known so far.
 bool infer_op(const Module& module, Graph& graph, OpId id, Diags* diags, const ShapeValues* shapes = nullptr);
-/// True if the decompose pass has to replace the op.
+/// True if the decompose pass must replace the op.
 bool decomposes(const OpView& op);
-/// `linear` of the record, or nothing where its condition does not hold for this op.
+/// `linear` of the record, or nothing if its condition does not hold for this op.
 std::vector<std::vector<int>> linear_groups(const OpView& op);
 
 /// The factor rule of a record, from `factors`, `einsum` or the category. View, Region, Collective, Source have none
 /// (an empty rule). Every factor's extent is filled in.
 FactorRule factor_rule(const OpView& op);
 
-/// A rule under construction: one factor for each dimension of the shape that was passed over.
+/// A rule with one pass factor for each dimension of the shape, to be extended.
 FactorRule pass_rule(const Shape& shape);
 
-/// True for an extent that broadcasts: a length that only a run knows is never taken for 1.
+/// True for an extent that broadcasts; a run-time length is never treated as 1.
 bool is_one(const Extent& extent);
 /// The common extent of two equal extents: the one of the smaller bound, a number before a length. Nothing if no
 /// request can make them equal.

@@ -1,5 +1,5 @@
-// Declares the names of all records. A record is defined in a file of ir/ops and listed in ops.def; a line
-// there without a record does not link, and a record without a line is not found by the importer.
+// Declares the names of all records. A record is defined in a file of ir/ops and listed in ops.def. A line there
+// without a record does not link; the importer does not find a record without a line.
 #pragma once
 
 namespace weftc {

@@ -8,7 +8,7 @@ enum class PipelineOrder { GPipe, OneFOneB, Interleaved, ZbH1, ZbV, Chimera, Dua
 constexpr PipelineOrder kPipelineOrders[] = {
     PipelineOrder::GPipe, PipelineOrder::OneFOneB, PipelineOrder::Interleaved, PipelineOrder::ZbH1,
     PipelineOrder::ZbV,   PipelineOrder::Chimera,  PipelineOrder::DualPipe};
-/// As users write it: "1f1b".
+/// The user's name: "1f1b".
 std::string_view name_of(PipelineOrder order);
 /// True for orders with a split backward pass: gradients of weights are blocks of their own.
 constexpr bool splits_backward(PipelineOrder order) {

@@ -1,5 +1,5 @@
-// The Plan: programs, blocks, steps, buffers, signals, kernels, weights (ir/README.md). Immutable once made, proved
-// before emission, and the only thing a backend sees.
+// The Plan: programs, blocks, steps, buffers, signals, kernels, weights (ir/README.md). It is immutable once made and
+// proved before emission, and it is the backend's only input.
 #pragma once
 #include <map>
 #include <optional>
@@ -85,8 +85,8 @@ struct Parameter {
 /// A run-time extent of a kernel: an int64_t that is passed as an argument, or that the kernel computes from others.
 struct RunExtent {
   std::string name;  // C++ identifier
-  /// Ragged: valid elements of `extent`, or of `length` where there is one, in blocks of `block` at this rank's
-  /// coordinate on `axis`.
+  /// Ragged: valid elements of `extent` (or of `length` if set), in blocks of `block` at this rank's coordinate on
+  /// `axis`.
   int axis = -1;  // index into the kernel's mesh; -1: a whole length
   int64_t extent = 0;
   int64_t block = 0;
@@ -200,7 +200,7 @@ struct CollectiveStep {
   TensorType from_type, to_type;                    // layouts before and after, on mesh (ir/exchange_types.h)
   std::vector<int> from_whole_over, to_whole_over;  // as in Parameter
 };
-/// A send stands in the source's block, its recv in the target's.
+/// A send is in the source's block, its recv in the target's.
 struct SendStep {
   int transfer;
 };
@@ -305,7 +305,7 @@ struct Port {
   PlaceId place;
   BufferId buffer;
 };
-/// A named length where the ranks of a place read it: a scalar of int64.
+/// The buffer from which the ranks of a place read a named length: a scalar of int64.
 struct LengthBuffer {
   std::string name;
   int64_t bound;
@@ -332,7 +332,7 @@ struct StateSlot {
   BufferId buffer;            // the input's: it lives across iterations
   BufferId next;              // the output's
   bool in_place = false;
-  std::string why_copied = {};  // "" where it is in place
+  std::string why_copied = {};  // "" if it is in place
   WeightId initial = {};        // its first value, row-major; none: zeros
 };
 

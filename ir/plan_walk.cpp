@@ -1,4 +1,4 @@
-// Answers about a Plan that planning, proof, evaluation and backend must give alike.
+// Queries of a Plan that planning, proof, evaluation and backend must answer in the same way.
 #include "ir/plan_walk.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ AxisState rows_of_type(const TensorType& type, const Storage& storage, const Len
   return {};
 }
 
-/// By the bounds of the dimensions: a length itself may be able to become more than a bound that the model has for it.
+/// Uses the bounds of the dimensions: a length's own bound may be larger than the model's bound.
 int64_t block_elements(const Plan& plan, const SharedRows& rows, BufferId id) {
   const Buffer& buffer = plan.buffer(id);
   const Dims strides = buffer.storage.strides(buffer.dims());

@@ -35,9 +35,10 @@ struct KernelUses {
 /// The uses of each kernel, by KernelId.
 std::vector<KernelUses> kernel_uses(const Plan& plan);
 
-/// How many steps of a list, and of the lists inside it, touch a buffer.
+/// The number of steps of a list, and of the lists inside it, that touch a buffer.
 int users_in(const std::vector<Step>& steps, BufferId buffer);
-/// How many steps of a Plan touch each buffer, by BufferId; an input, an output and a length count as one more.
+/// The number of steps of a Plan that touch each buffer, by BufferId; an input, an output and a length count as one
+/// more.
 std::vector<int> buffer_users(const Plan& plan);
 
 /// Names for the rows of an axis. `length` tells kernels how many rows they are given. Emitted code also has the first

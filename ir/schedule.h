@@ -199,7 +199,7 @@ struct MetricRequest {
 /// For nodes with different forms for training and inference: the training form with statistics of the whole batch, or
 /// of each micro-batch; Eval leaves them as they are.
 enum class TrainMode : uint8_t { Train, Eval, TrainByMicroBatch };
-/// `recompute:` of `train:`: which values of the forward pass are kept for the backward pass.
+/// `recompute:` of `train:`: the values of the forward pass that are kept for the backward pass.
 struct RecomputeRequest {
   std::vector<Selector> keep;  // none: the fewest bytes that avoid computing anything costly again
   Loc loc;
@@ -216,8 +216,8 @@ struct TrainRequest {
   std::vector<InputRequest> inputs;
   std::vector<MetricRequest> metrics;
   std::optional<double> clip_norm, average_decay;
-  std::optional<TrainMode> mode;              // none: Train, with a warning where the file has the other form
-  std::optional<RecomputeRequest> recompute;  // none: all that the backward pass reads is kept
+  std::optional<TrainMode> mode;              // none: Train, with a warning if the file has the other form
+  std::optional<RecomputeRequest> recompute;  // none: all values that the backward pass reads are kept
   int accumulate = 1;                         // micro-batches a step
   Loc loc, loss_loc, accumulate_loc;
 };

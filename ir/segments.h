@@ -16,15 +16,15 @@ namespace weftc {
 /// Slices and segments begin at multiples of this, because programs map them from the file.
 inline constexpr int64_t kSegmentPage = 4096;
 
-/// Where a segment begins among all segments of the Plan, from which offsets of weights are counted.
+/// Start of a segment among all segments of the Plan; offsets of weights count from there.
 int64_t segment_begin(const Plan& plan, size_t segment);
-/// How many different slices a segment has: the product of the sizes of its axes.
+/// Number of different slices of a segment: the product of the sizes of its axes.
 int segment_slices(const Plan& plan, const Segment& segment);
-/// Where each segment begins in the file, and the end of the file.
+/// Start of each segment in the file, and the end of the file.
 std::vector<int64_t> segment_files(const Plan& plan);
-/// Where a segment begins in the image of a rank of the program.
+/// Start of a segment in the image of a rank of the program.
 int64_t image_begin(const Plan& plan, const Program& program, size_t segment);
-/// The bytes of that image: the weights of the places that the program has.
+/// Size of that image in bytes: the weights of the program's places.
 int64_t image_bytes(const Plan& plan, const Program& program);
 
 }  // namespace weftc

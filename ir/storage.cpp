@@ -18,7 +18,7 @@ static int64_t coarser_block(const std::vector<Storage::Part>& parts, size_t par
   return coarser;
 }
 
-/// Elements from one index of each dimension to the next, of dimensions that are numbers or lengths.
+/// Strides in elements, for extents that are numbers or lengths.
 template <class Number>
 static std::vector<Number> strides_in(const Storage& storage, const std::vector<Number>& dims) {
   std::vector<std::optional<Number>> strides(dims.size());

@@ -49,7 +49,7 @@ struct LibraryProduct {
 struct PackedProduct {
   static constexpr const char* kName = "packed-product";
   size_t weight = 0;     // the weight's storage
-  Storage packing = {};  // how it lies
+  Storage packing = {};  // the weight's storage
   int width = 16;
   bool transposed = false;  // the weight is (n, k): packing undoes the transposition before the product
   /// Steps of k that are adjacent in memory and multiplied at once: four of bytes, two if both operands are bfloat16.
@@ -109,7 +109,7 @@ struct ChannelConvolution {
 struct PlaneConvolution {
   static constexpr const char* kName = "plane-convolution";
 };
-/// Host: windows of one element: a product of the filters and the planes.
+/// Host: windows of one element, as a product of the filters and the planes.
 struct PointConvolution {
   static constexpr const char* kName = "point-convolution";
 };
@@ -182,7 +182,7 @@ struct Selection {
 struct BoxSelection {
   static constexpr const char* kName = "box-selection";
 };
-/// Elements of one shape, each by itself: computations, views, look-ups.
+/// Independent elements of one shape: computations, views, look-ups.
 struct Elementwise {
   static constexpr const char* kName = "elementwise";
 };

@@ -33,7 +33,7 @@ class StringTable {
 
  private:
   std::mutex mutex_;
-  std::deque<std::string> strings_;  // which stay where they are
+  std::deque<std::string> strings_;  // a deque, so that strings do not move
   std::unordered_map<std::string_view, int64_t> ids_;
 };
 

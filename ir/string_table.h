@@ -11,10 +11,11 @@
 
 namespace weftc {
 
-/// The bytes that an element has room for. A longer string is refused in a model, in a file and in a running program.
+/// The maximum length of an element in bytes. Longer strings are refused in a model, in a file and in a running
+/// program.
 inline constexpr int64_t kMostStringBytes = 255;
 
-/// The number of a string: 0 for "", the same for equal strings, whoever asks.
+/// The number of a string: 0 for "", and equal for equal strings.
 int64_t string_id(std::string_view string);
 /// The string of that number.
 const std::string& string_of(int64_t id);
@@ -23,7 +24,7 @@ const std::string& string_of(int64_t id);
 std::string_view string_in_memory(const std::byte* element);
 void put_in_memory(std::string_view string, std::byte* element);
 
-/// "" where an element can hold the string, else why not: "has 300 bytes, more than the 255 of an element".
+/// "" if an element can hold the string, else the reason: "has 300 bytes, more than the 255 of an element".
 std::string why_no_element(std::string_view string);
 
 }  // namespace weftc

@@ -1,5 +1,4 @@
-// The capabilities of each target. A new target is a function here; passes see no more of it than these
-// numbers.
+// The capabilities of each target. A new target is a function here; passes read only these numbers.
 #include "ir/target.h"
 
 #include <utility>
@@ -69,7 +68,7 @@ Target cuda_target(std::vector<std::string> archs) {
   target.warp = 32;
   target.resident_blocks = 32;  // kMaxPeerBlocks of weft/peers.h
   target.chunk_threads = 128;
-  target.multiprocessors = 132;               // an H100; smaller devices take a second turn
+  target.multiprocessors = 132;               // an H100; smaller devices run the blocks in two rounds
   target.shared_memory = int64_t{48} * 1024;  // available to a kernel on every device without opting in
   target.library_products = true;
   return target;

@@ -34,11 +34,11 @@ struct Target {
   bool has_fma = true;            // one instruction multiplies and adds vectors
   int panel_width = 16;           // columns of a packed weight's panels; 0: kernels read weights row-major
   int warp = 0;                   // threads that run in step; 0: kernels are functions that a core runs
-  int64_t resident_blocks = 0;    // device: of a kernel whose blocks wait for each other, or for peers
-  int64_t chunk_threads = 0;      // device: of each block of a loop over chunks that is one kernel
+  int64_t resident_blocks = 0;    // device: maximum for a kernel whose blocks wait for each other, or for peers
+  int64_t chunk_threads = 0;      // device: threads of each block in a loop over chunks that is one kernel
   int64_t multiprocessors = 0;    // device: number of blocks that fills the device
-  int64_t shared_memory = 0;      // bytes of fast memory that the operands of a block's tile must fit; 0: not limited
-  bool library_products = false;  // a library multiplies matrices, then adds a bias, then does a Relu or the tanh Gelu
+  int64_t shared_memory = 0;      // bytes of fast memory for the operands of a block's tile; 0: not limited
+  bool library_products = false;  // a library computes matrix products, with a bias, then Relu or the tanh Gelu
 
   /// Kernels run on a grid of thread blocks; without one, the threads of a team share a kernel's loops.
   bool has_grid() const { return warp > 0; }

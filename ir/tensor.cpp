@@ -1,5 +1,4 @@
-// Element types with their rounding, bytes and wrap-around, for folding and the reference. Nothing here is
-// fast.
+// Element types with their rounding, bytes and wrap-around, for folding and the reference. It is not optimised.
 #include "ir/tensor.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A host tensor for folding and reference evaluation: elements in double or int64, plain loops, no speed.
+// A host tensor for folding and reference evaluation: elements in double or int64, plain loops, not optimised.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace weftc {
 
-/// Row-major. Floating types live in `real` (double precision between ops), integers and bool in `integers`, where a
-/// string is its number in the table of strings (ir/string_table.h): equal strings have equal numbers, 0 is "".
+/// Row-major. Floating types are in `real` (double precision between ops), integers and bool in `integers`. A string is
+/// its number in the table of strings (ir/string_table.h): equal strings have equal numbers, 0 is "".
 struct Tensor {
   DType dtype = DType::F32;
   Dims dims;
@@ -43,7 +43,7 @@ uint16_t double_to_half(double value);
 double bfloat16_to_double(uint16_t bits);
 uint16_t double_to_bfloat16(double value);
 
-/// From and to little-endian element bytes, as memory holds them (bool and types of fewer bits: one byte).
+/// Conversion from and to little-endian element bytes in memory's form (bool and types of fewer bits: one byte).
 Tensor tensor_from_bytes(DType dtype, Dims dims, std::span<const std::byte> bytes);
 std::vector<std::byte> tensor_to_bytes(const Tensor& tensor);
 
@@ -63,7 +63,7 @@ class Index {
   int64_t left_, linear_ = 0;
 };
 
-/// Equality metric everywhere: max|a-b| / max|b|; infinity where dtype, shape, NaNs or infinities differ.
+/// The metric of all comparisons: max|a-b| / max|b|; infinity if dtype, shape, NaNs or infinities differ.
 double relative_error(const Tensor& a, const Tensor& b);
 
 }  // namespace weftc

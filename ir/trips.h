@@ -1,10 +1,10 @@
-// How random draws count the iterations of the Loops around them (README.md, Randomness).
+// How random draws count the iterations of the enclosing Loops (README.md, Randomness).
 #pragma once
 #include <cstdint>
 
 namespace weftc {
 
-/// 2^32 over the golden ratio, by which multiples of small numbers lie far apart modulo 2^32.
+/// 2^32 over the golden ratio: multiples by small numbers are far apart modulo 2^32.
 inline constexpr uint32_t kTripStride = 2654435769;
 
 /// The number of trip `trip` of a Loop inside trip `outer` of another one (0: not nested).

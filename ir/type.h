@@ -50,7 +50,7 @@ std::optional<DType> parse_dtype(std::string_view name);
 int64_t dtype_bytes(DType dtype);
 /// The number of the last type: types are counted from 0.
 inline constexpr int kLastDType = static_cast<int>(DType::String);
-/// Bits of an element in ONNX files, where elements of fewer than 8 bits lie packed, the first in the low bits.
+/// Bits of an element in ONNX files, where elements of fewer than 8 bits are packed, the first in the low bits.
 int onnx_bits(DType dtype);
 /// The bytes of that many elements in ONNX files.
 int64_t onnx_bytes(DType dtype, int64_t count);
@@ -78,10 +78,10 @@ struct Extent {
 using Shape = std::vector<Extent>;
 /// A dimension of a run-time length.
 Extent run_time_extent(int64_t bound, const Length& length);
-/// The length of a dimension; of a fixed one a constant.
+/// The length of a dimension; for a fixed one a constant.
 Length length_of(const Extent& extent);
 Shape shape_of(const Dims& dims);
-/// "2x(seq<=64)x768", as messages have it.
+/// "2x(seq<=64)x768", for messages.
 std::string shape_text(const Shape& shape);
 /// The bounds.
 Dims bounds(const Shape& shape);
@@ -126,7 +126,7 @@ class Layout {
   std::vector<AxisState> axes_;
 };
 
-/// The type of a value: its global shape, and how the ranks hold it.
+/// The type of a value: its global shape, and its distribution over the ranks.
 struct TensorType {
   DType dtype = DType::F32;
   Shape shape;  // global

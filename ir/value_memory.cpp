@@ -18,7 +18,7 @@ ValueId memory_of(const Graph& graph, ValueId value) {
   return value;
 }
 
-/// The extents as index algebra counts them, by the names of the model's lengths.
+/// The extents in index algebra, by the names of the model's lengths.
 static IndexDims index_dims_of(const Shape& shape) {
   IndexDims dims;
   for (const Extent& extent : shape) {
@@ -46,7 +46,7 @@ static std::vector<std::string> names_of(const Shape& shape) {
 
 bool is_same_by_bounds(const Shape& from, const Shape& to) {
   if (from == to) return true;
-  // A kernel that several layers share has the lengths of the first: the others have lengths of their own there.
+  // A kernel shared by several layers has the first layer's lengths; the other layers have lengths of their own.
   const bool has_own_lengths = names_of(from) != names_of(to);
   if (has_own_lengths && bounds(from) == bounds(to)) return true;
   const IndexDims extents = index_dims_of(to);

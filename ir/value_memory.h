@@ -10,7 +10,7 @@ bool is_copy(const Graph& graph, const Op& op);
 /// The value whose memory a value shares: the operand of the first in its chain of Reshapes.
 ValueId memory_of(const Graph& graph, ValueId value);
 
-/// Whether a Reshape moves no element where both shapes lie by bounds (passes/plan/lay_lengths.cpp).
+/// Whether a Reshape moves no element if both shapes are stored by bounds (passes/plan/lay_lengths.cpp).
 bool is_same_by_bounds(const Shape& from, const Shape& to);
 
 }  // namespace weftc

@@ -92,7 +92,7 @@ void Verifier::links(const Graph& graph, OpId id, const std::vector<int>& positi
   if (!(graph.find_op(op.name) == id)) findings_.add(op, "its name is another op's");
 }
 
-/// Every use list holds exactly the operand positions that read the value.
+/// Checks that every use list has exactly the operand positions that read the value.
 void Verifier::uses(const Graph& graph) {
   std::vector<int> readers(graph.value_capacity(), 0);
   const auto read = [&](ValueId v) {
@@ -134,7 +134,7 @@ void Verifier::lengths(const Graph& graph, const std::vector<int>& position) {
   }
 }
 
-/// Ids of places, blocks, origins, transforms and constants exist; attributes are sorted by name.
+/// Checks that ids of places, blocks, origins, transforms and constants exist, and that attributes are sorted by name.
 void Verifier::numbers(const Op& op) {
   if (op.place && op.place.index >= module_.places.size()) findings_.add(op, "its place does not exist");
   const size_t blocks = module_.pipeline ? module_.pipeline->blocks.size() : 0;
@@ -157,7 +157,7 @@ void Verifier::numbers(const Op& op) {
   }
 }
 
-/// As many operands and results as the record says, and from Typed on all attributes that it requires.
+/// Checks the numbers of operands and results against the record, and from Typed on its required attributes.
 void Verifier::arity(const Op& op) {
   const OpDef& def = op_def(op);
   const auto outside = [](const Arity& arity, size_t count) {
@@ -172,8 +172,8 @@ void Verifier::arity(const Op& op) {
 
 size_t region_count(const Op& op) { return category(op) != Category::Region ? 0 : op.kind == OpKind::If ? 2 : 1; }
 
-/// A region has a parameter for each operand (If: but the condition) and an output for each result (Loop: and
-/// the condition); a Chunk's has one more axis of time.
+/// Checks that a region has a parameter for each operand (If: except the condition) and an output for each result
+/// (Loop: and the condition). A Chunk's region has one more axis of time.
 void Verifier::regions(const Graph& graph, const Op& op) {
   if (op.regions.size() != region_count(op)) return findings_.add(op, "has {} regions", op.regions.size());
   for (const Graph& region : op.regions) {
@@ -196,11 +196,11 @@ void Verifier::regions(const Graph& graph, const Op& op) {
   }
 }
 
-/// Equal dtypes and bounds. Layouts are compared by verify_layout.
+/// Compares dtypes and bounds; verify_layout compares layouts.
 bool same_extents(const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype || a.ndim() != b.ndim()) return false;
   for (int d = 0; d < a.ndim(); ++d)
-    // The bound of a run-time length may be tighter than the rule knows (a state's).
+    // The bound of a run-time length may be tighter than the rule's (a state's).
     if (a.shape[d].bound != b.shape[d].bound && !a.shape[d].is_run_time() && !b.shape[d].is_run_time()) return false;
   return true;
 }

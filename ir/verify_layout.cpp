@@ -79,7 +79,7 @@ void AxisRule::check_partial() const {
   results_are(AxisState::partial(ReduceOp::Sum));
 }
 
-/// The one dim of an operand or result that runs over the factor, or -1.
+/// The dim of an operand or result that runs over the factor, or -1.
 int dim_of(const std::vector<int>& dims, int factor) {
   const auto at = std::find(dims.begin(), dims.end(), factor);
   return at == dims.end() ? -1 : static_cast<int>(at - dims.begin());
@@ -98,7 +98,7 @@ void AxisRule::check_factor() const {
     factor = mine;
     block = operand(i).block;
   }
-  // A source may be made in any layout.
+  // A source may have any layout.
   if (factor < 0) return op.inputs.empty() ? void() : results_are({});
   check_operands(factor, block);
   const Factor& loop = factors->factors[factor];
@@ -246,7 +246,7 @@ bool is_step(OpKind kind, const AxisState& from, const AxisState& to, std::optio
   }
 }
 
-// L10: a model's collective takes copies, equal or not, and knows how many ranks it joins.
+// L10: a model's collective takes copies, equal or not, and has the number of ranks that it joins.
 void check_model_collective(const Graph& graph, const Op& op, const Mesh& mesh, Findings& findings) {
   const Layout &from = graph.type(op.inputs[0]).layout, &to = graph.type(op.outputs[0]).layout;
   const bool makes_copies = op.kind == OpKind::AllGather || op.kind == OpKind::Broadcast;
@@ -296,7 +296,7 @@ void check_transfer(const Graph& graph, const Op& op, Findings& findings) {
   }
 }
 
-/// Sources are not partial; only parameters and a per-rank model's inputs vary.
+/// Checks that sources are not partial; only parameters and a per-rank model's inputs vary.
 void check_source(const Graph& graph, const Op& op, const Mesh& mesh, Findings& findings) {
   for (ValueId v : op.outputs) {
     const Layout& layout = graph.type(v).layout;

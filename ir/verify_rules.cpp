@@ -1,4 +1,4 @@
-// How a finding names its op.
+// The name of an op in a finding.
 #include "ir/verify_rules.h"
 
 #include "ir/op_def.h"

@@ -1,5 +1,5 @@
-// Children are started in process groups of their own and are noted; a thread that the signal handler wakes
-// ends them.
+// Children are started in process groups of their own and are recorded. A thread that the signal handler wakes ends
+// them.
 #include "ir/base/children.h"
 
 #include <fcntl.h>
@@ -190,7 +190,7 @@ WorkFolder::WorkFolder() {
   sweep(root);
   if (mkdtemp(pattern.data()) == nullptr) return;
   path_ = pattern;
-  // Locked before it has the name by which others find it.
+  // The file is locked before it gets the name by which others find it.
   const std::string unnamed = path_ + kMark + ".new";
   const int mark = lock_mark(unnamed, O_CREAT);
   cleanup().folders[path_] = mark;
@@ -199,7 +199,7 @@ WorkFolder::WorkFolder() {
 
 WorkFolder::~WorkFolder() {
   if (path_.empty()) return;
-  // Two threads that remove one folder get into each other's way.
+  // Two threads must not remove one folder at once.
   const std::lock_guard lock(cleanup().mutex);
   remove_folder(path_);
   close(cleanup().folders[path_]);
@@ -223,7 +223,7 @@ std::optional<pid_t> start_child(const std::vector<std::string>& command, int ou
   pid_t child = 0;
   int error = 0;
   {
-    // A signal that comes while the child starts finds it in the list.
+    // A signal that arrives while the child starts finds it in the list.
     const std::lock_guard lock(cleanup().mutex);
     error = cleanup().is_over ? ECANCELED
                               : posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);

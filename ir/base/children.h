@@ -1,5 +1,5 @@
-// Programs that this one runs, and its temporary folders: both end with it, also when a signal ends it. A
-// compiler that is interrupted must leave neither a running g++ nor gigabytes below /tmp.
+// Child programs and temporary folders: both end with this program, also when a signal ends it. An interrupted compiler
+// must leave neither a running g++ nor gigabytes below /tmp.
 #pragma once
 #include <sys/types.h>
 
@@ -18,16 +18,16 @@ class WorkFolder {
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
-  /// Empty if none could be made.
+  /// Empty if no folder could be created.
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
 };
 
-/// While there is one, an interrupt or a termination signal ends the children and not this program, which puts its
-/// affairs in order and ends then; so does the end of a given time. No child is started any more. A second signal ends
-/// the program as ever. There is one at a time.
+/// While an object exists, an interrupt, a termination signal or the end of a given time ends the children, and no
+/// child is started any more. This program itself then finishes in order and ends. A second signal ends the program as
+/// usual. There is at most one object at a time.
 class OrderlyEnd {
  public:
   OrderlyEnd();
@@ -36,7 +36,7 @@ class OrderlyEnd {
   OrderlyEnd& operator=(const OrderlyEnd&) = delete;
   /// Whether a signal came, or the time is over.
   bool is_over() const;
-  /// The signal that came; 0: none.
+  /// The received signal; 0 without one.
   int signal() const;
   /// Sets the end of the time, in seconds from now.
   void end_in(double seconds);
@@ -45,16 +45,16 @@ class OrderlyEnd {
   struct Timer;
   std::unique_ptr<Timer> timer_;
 };
-/// Ends this program as the signal would have done, with its folders and children.
+/// Ends this program as the signal would, with its folders and children.
 [[noreturn]] void end_by_signal(int number);
 
-/// Starts a program with its standard output and error in these descriptors; nothing where it cannot be started (errno
-/// says why). It is in a process group of its own, so that an interrupt from the terminal reaches it only through this
-/// program, which then ends the whole group.
+/// Starts a program with these descriptors as standard output and error; nothing if it cannot be started (errno says
+/// why). It is in a process group of its own. An interrupt from the terminal reaches it only through this program,
+/// which then ends the whole group.
 std::optional<pid_t> start_child(const std::vector<std::string>& command, int out, int err);
 /// The child's status (see waitpid) once it has ended; nothing while it runs. With `waits`, waits for its end.
 std::optional<int> end_of_child(pid_t child, bool waits);
-/// Ends the child and all that it started; end_of_child is still to be called.
+/// Ends the child and its own children; end_of_child must still be called.
 void kill_child(pid_t child);
 
 }  // namespace weftc

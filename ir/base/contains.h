@@ -1,4 +1,4 @@
-// Membership in a list, which the standard library has for sets and maps only.
+// Membership in a list; the standard library has it for sets and maps only.
 #pragma once
 #include <algorithm>
 #include <iterator>

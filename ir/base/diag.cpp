@@ -1,4 +1,4 @@
-// Prints diagnostics with their source line and a caret, and finds the exit code that they amount to.
+// Prints diagnostics with their source line and a caret, and computes the exit code.
 #include "ir/base/diag.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ std::string unsupported_reason(const Diagnostic& d) {
   return reason;
 }
 
-/// Nodes that are refused for one reason, in order.
+/// Nodes that are refused for the same reason, in order.
 using NodesByReason = std::map<std::string, std::vector<const Diagnostic*>>;
 
 /// "; so for 57 nodes: 'a', 'b', 'c' and 54 more", or nothing for one node.

@@ -1,4 +1,4 @@
-// Diagnostics: what the user is told, with its position. Collected by phase, printed by the command line.
+// Diagnostics: messages to the user, with positions. Each phase collects them; the command line prints them.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// Where a thing was said: a position in a text file, a node of an ONNX model, or nowhere.
+/// Source of a message: a position in a text file, a node of an ONNX model, or nowhere.
 struct Loc {
   enum class Kind { None, Text, Node };
   Kind kind = Kind::None;
@@ -16,7 +16,7 @@ struct Loc {
   int column = 0;       // Text: 1-based
   int length = 1;       // Text: characters to underline
   std::string source;   // Text: the whole line, for the caret
-  std::string node;     // its name, or its first output when it has none; of a node in a text model too
+  std::string node;     // its name, or else its first output; also for a node in a text model
   std::string op_type;  // of the node
   int node_index = -1;  // Node: position in the imported graph
 
@@ -25,7 +25,8 @@ struct Loc {
   static Loc in_file(std::string file);
 };
 
-/// One message. `id` is stable, one for each emit site; "-unsupported" at its end is exit code 3, "-unwritable" 6.
+/// One message. `id` is stable, and unique for each place that reports it. An id ending in "-unsupported" means exit
+/// code 3, "-unwritable" 6.
 struct Diagnostic {
   enum class Severity { Error, Warning, Note };
   Severity severity;
@@ -66,7 +67,7 @@ class Diags {
     for (const Diagnostic& diagnostic : other.all_) add(diagnostic);
   }
 
-  /// No error so far.
+  /// True without errors so far.
   bool ok() const { return errors_ == 0; }
   int errors() const { return errors_; }
   const std::vector<Diagnostic>& all() const { return all_; }

@@ -1,4 +1,4 @@
-// Turns names of a model into identifiers, comments and literals of emitted code; any bytes may come in.
+// Turns names of a model, which may have any bytes, into identifiers, comments and literals of emitted code.
 #include "ir/base/naming.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ static bool is_word(const std::string& name) {
   return has(kWords) || has(kDeviceWords);
 }
 
-/// M_PI, EINTR, SYS_read: system headers define so many that a list would never be whole.
+/// M_PI, EINTR, SYS_read: system headers define so many macros that a list would be incomplete.
 static bool may_be_macro(const std::string& name) {
   if (name.starts_with("M_") || name.starts_with("SYS_") || name.starts_with("SNANF")) return true;
   return name.size() > 2 && std::none_of(name.begin(), name.end(), [](char c) { return c >= 'a' && c <= 'z'; });

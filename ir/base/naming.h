@@ -1,4 +1,4 @@
-// Names of a model in emitted text: identifiers, comments and strings that nothing in a model can break out of.
+// Names of a model in emitted text. The identifiers, comments and strings made here cannot be broken by any name.
 #pragma once
 #include <set>
 #include <string>
@@ -21,7 +21,7 @@ std::string json_string(std::string_view text);
 /// Identifiers of one scope.
 class Names {
  public:
-  /// `text` as an identifier, with "_2", "_3" ... where it is taken.
+  /// `text` as an identifier, with "_2", "_3" ... appended if it is taken.
   std::string unique(std::string_view text);
   bool has(const std::string& name) const { return taken_.contains(name); }
   void reserve(std::string name) { taken_.insert(std::move(name)); }

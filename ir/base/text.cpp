@@ -1,4 +1,4 @@
-// Formatting, splitting, quoting, and the search for the name that was meant.
+// Formatting, splitting, quoting, and the search for the nearest name.
 #include "ir/base/text.h"
 
 #include <algorithm>

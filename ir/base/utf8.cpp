@@ -8,7 +8,7 @@ namespace weftc {
 
 static bool is_code_point(char32_t point) { return point <= 0x10ffff && (point < 0xd800 || point > 0xdfff); }
 
-/// How many bytes a code point takes.
+/// The number of bytes of a code point.
 static size_t width_of(char32_t point) { return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4; }
 
 /// Decodes the code point at `at` and returns it with its width in bytes. The width is 0 if the bytes are invalid.

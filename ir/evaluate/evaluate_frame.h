@@ -32,7 +32,7 @@ class Frame {
   void store(ValueId value, Locals locals);
   /// Binds a region's parameters to the same locals.
   void bind_inputs(const std::vector<const Locals*>& locals);
-  /// Runs all ops but the inputs, in graph order. False after setting the error.
+  /// Runs all ops except the inputs, in graph order. False after setting the error.
   bool run(bool observe);
   const Locals& locals(ValueId value) const { return *values_[value.index]; }
   const Locals& output(size_t i) const { return locals(graph_.outputs()[i].value); }
@@ -85,7 +85,7 @@ class Frame {
   std::optional<Dims> run_time_dims(const Op& op, const TensorType& type, const Mesh& mesh, const Coordinates& at);
   /// The whole length of a dimension in this run.
   int64_t global_extent(const Extent& extent) const;
-  /// The global extents of a value, where an unsliced run-time length is that of the local tensor.
+  /// The global extents of a value; an unsliced run-time length has the local tensor's extent.
   Dims global_dims(const TensorType& type, const Mesh& mesh, const Dims& local) const;
   /// For each sliced dimension, the global indices that the rank holds, ascending; empty: all of them.
   void hold_indices(const TensorType& type, const Mesh& mesh, const Coordinates& at,

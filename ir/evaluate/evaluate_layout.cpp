@@ -37,7 +37,7 @@ static int64_t lowest_int(DType dtype) {
   }
 }
 
-/// The largest value of an integer type, as its bits in 64 signed ones.
+/// The largest value of an integer type, as a signed integer with the same 64 bits.
 static int64_t highest_int(DType dtype) {
   switch (dtype) {
     case DType::I8:

@@ -18,7 +18,7 @@ namespace {
 
 using Now = PlanMachine::Now;
 
-/// A list of steps that a lane walks: a block, or the body of a step that holds others.
+/// A list of steps that a lane walks: a block, or the body of an enclosing step.
 struct Level {
   const std::vector<Step>* steps;
   const Step* owner = nullptr;  // the For, If or Loop around them
@@ -26,7 +26,7 @@ struct Level {
   int trips = 1, trip = 0;  // of a For
 };
 
-/// One stream of one rank: where it is, and in which chunk, micro-batch and iteration.
+/// One stream of one rank: its position, and its chunk, micro-batch and iteration.
 struct Lane {
   int rank, stream;
   size_t next_block = 0;
@@ -65,13 +65,13 @@ class PlanInterpreter {
   }
 
  private:
-  /// A random number below n, by the same generator everywhere, so that a seed names an order.
+  /// A random number below n, from a fixed generator, so that a seed determines an order.
   int roll(size_t n) {
     random_ = random_ * 1664525u + 1013904223u;
     return static_cast<int>((random_ >> 8) % n);
   }
 
-  /// One step of one lane; false when all are done or none can go on.
+  /// Runs one step of one lane; false when all are done or none can continue.
   bool advance() {
     std::vector<size_t> ready;
     bool all_done = true;

@@ -18,8 +18,8 @@ static const Op* only_reduction(const Graph& body) {
   return found;
 }
 
-/// Whether the parameter's fastest dimension in memory is kept and has some elements, and those reduced are one run of
-/// dimensions, so that one loop goes through them.
+/// Whether the parameter's fastest dimension in memory is kept and has several elements, and reduced dimensions are
+/// adjacent, so that one loop covers them.
 static bool is_read_down(const Storage& storage, const Dims& dims, const std::vector<int64_t>& axes) {
   constexpr int64_t kFewest = 8;
   std::vector<size_t> order;

@@ -1,4 +1,4 @@
-// Puts the digits of a layout into index expressions, and takes them out; ir/layout.h defines the digits.
+// Inserts the digits of a layout into index expressions, and removes them; ir/layout.h defines the digits.
 #include "ir/kernel/digits.h"
 
 namespace weftc {
@@ -6,7 +6,7 @@ namespace weftc {
 IndexExpr with_digits(const IndexExpr& index, const std::vector<Digit>& digits, const std::function<bool(int)>& whole,
                       const CoordinateFn& coordinate) {
   IndexExpr result = index;
-  int64_t removed = 1;  // sizes of finer digits that stay taken out
+  int64_t removed = 1;  // sizes of finer digits that stay removed
   for (size_t i = digits.size(); i-- > 0;) {
     const Digit& d = digits[i];
     if (!whole(d.axis)) {

@@ -174,7 +174,7 @@ static std::string factor_text(const Scale& scale) {
   return scale.is_number() || scale.text().find(' ') == std::string::npos ? scale.text() : "(" + scale.text() + ")";
 }
 
-/// A number that the value of the expression is always a multiple of.
+/// A number that always divides the value of the expression.
 static int64_t step_of(const IndexExpr& expr) {
   int64_t step = expr.constant();
   for (const IndexExpr::Term& t : expr.terms()) step = std::gcd(step, t.scale.number * t.atom->step);
@@ -196,7 +196,7 @@ static AtomPtr digit_atom(const IndexExpr& of, const Scale& divisor, const Scale
   if (!(divisor == 1)) atom->text += " / " + factor_text(divisor);
   if (modulus.number) atom->text += " % " + factor_text(modulus);
   atom->text += ")";
-  // A length may be as small as 1.
+  // A length may be only 1.
   atom->low = floor_div(of.low(), divisor.number), atom->high = floor_div(of.high(), divisor.number);
   atom->step = step_of_digit(of, divisor, modulus);
   if (modulus.number)
@@ -245,7 +245,7 @@ Parts split_by_scale(const IndexExpr& expr, const Scale& by) {
 
 bool within(const IndexExpr& expr, int64_t end) { return expr.low() >= 0 && expr.high() < end; }
 
-/// Units that could separate the terms of a sum: what each term shares with `whole`, larger first.
+/// Units that could separate the terms of a sum: common divisors of each term with `whole`, larger first.
 std::vector<int64_t> units_of(const IndexExpr& expr, int64_t whole) {
   std::vector<int64_t> units;
   for (const IndexExpr::Term& t : expr.terms()) units.push_back(std::gcd(t.scale.number * t.atom->step, whole));
@@ -265,7 +265,8 @@ bool all_divisible(const IndexExpr& expr, int64_t divisor) {
                                                        [&](const auto& t) { return t.scale.number % divisor == 0; });
 }
 
-/// Run-time factors of a product that could separate the terms of a sum: all lengths together, and each of several.
+/// Run-time factors of a product that could separate the terms of a sum: all lengths together, and each one if there
+/// are several.
 std::vector<Scale> run_time_units(const Scale& product) {
   std::vector<Scale> units;
   if (!product.is_number()) units.emplace_back(1, product.lengths);
@@ -282,7 +283,7 @@ bool sums_below(const IndexExpr& expr, const Scale& end) {
   int64_t most = 0;
   bool is_less = false;
   for (const IndexExpr::Term& t : expr.terms()) {
-    const Scale extent = t.atom->below * t.scale;  // which the term does not reach
+    const Scale extent = t.atom->below * t.scale;  // exclusive bound of the term
     if (t.scale.number < 0 || t.atom->low < 0 || t.atom->is_length) return false;
     if (extent.number && has_lengths_of_end(extent))
       most += extent.number, is_less = true;
@@ -371,7 +372,7 @@ static IndexExpr remainder_of(const IndexExpr& expr, const Scale& modulus) {
     if (!parts.multiple.is_constant() && within(parts.rest, unit))
       return remainder_of(parts.multiple, *exact_quotient(modulus, unit)) * unit + parts.rest;
   }
-  // (x / a % c) % b is one digit of x where b divides c.
+  // (x / a % c) % b is one digit of x if b divides c.
   if (const Atom* inner = only_atom(stays); inner && inner->is_digit())
     if (!inner->modulus.number || exact_quotient(inner->modulus, modulus))
       return IndexExpr(digit_atom(inner->of, inner->divisor, modulus));

@@ -57,7 +57,7 @@ struct Atom {
   int64_t low = 0, high = 0;
   int64_t step = 1;  // the value is a multiple of this
   bool is_length = false;
-  Scale below = 0;  // a run-time extent that the value stays below; 0: none is known
+  Scale below = 0;  // a run-time exclusive bound of the value; 0: unknown
   /// Digits: which.
   IndexExpr of;
   Scale divisor = 0;  // 0: a variable

@@ -1,4 +1,4 @@
-// One table says the attributes of a generation; printing and reading walk it.
+// One table has the attributes of a generation; printing and parsing both use it.
 #include "ir/text/generation_text.h"
 
 #include <algorithm>

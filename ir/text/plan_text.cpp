@@ -89,7 +89,7 @@ std::string steps_text(const Plan& plan, const std::vector<Step>& steps, int ind
   return text;
 }
 
-/// A position as planning decided it: symbolic, since one program serves several ranks (P7).
+/// A position as planned: symbolic, since one program serves several ranks (P7).
 std::string position_text(const Plan& plan, const Position& position) {
   switch (position.kind) {
     case Position::Kind::Absent:

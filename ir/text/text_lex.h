@@ -29,7 +29,7 @@ class Lexer {
   const Token& peek() const { return token_; }
   Token take();
   bool ok() const { return ok_; }
-  /// The text from the next token up to `end` on its line; empty, with nothing taken, where `end` is not there.
+  /// The text from the next token up to `end` on its line; empty, with nothing taken, without an `end`.
   std::string take_up_to(std::string_view end);
   /// Reports at a token, once: errors after the first are consequences.
   bool fail(const Token& at, const std::string& message);

@@ -71,7 +71,7 @@ bool TextParser::text(std::string& into) {
 bool TextParser::real(DType dtype, double& number) {
   const Token token = lexer_.take();
   char* end = nullptr;
-  number = std::strtod(token.text.c_str(), &end);  // knows inf and nan
+  number = std::strtod(token.text.c_str(), &end);  // accepts inf and nan
   if (token.text.empty() || *end != '\0') return fail(token, format("'{}' is no number", printable(token.text)));
   number = round_to(dtype, number);
   return true;
@@ -266,7 +266,7 @@ bool TextParser::string(int64_t& id) {
   return true;
 }
 
-/// As many elements as the shape says, in row-major order.
+/// Reads the elements of the shape in row-major order.
 bool TextParser::constant_elements(Tensor& tensor) {
   const Token open = lexer_.peek();
   int64_t count = 0;

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), which the packer writes beside weights and the loader compares
+// CRC-32C (Castagnoli). The packer writes it next to weights, and the loader compares it
 // (runtime_lib/include/weft/image.h).
 #pragma once
 #include <cstddef>

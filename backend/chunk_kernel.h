@@ -86,7 +86,7 @@ class ChunkKernel {
   std::vector<std::string> order_;                    // passed expressions, in order
   std::set<std::string> written_;                     // those of buffers that are written
   Names taken_;
-  std::string peers_;  // the name of the parameter that is the peer table
+  std::string peers_;  // the name of the parameter for the peer table
   std::vector<KernelId> called_;
   Statements body_;
 };

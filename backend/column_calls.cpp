@@ -37,7 +37,7 @@ bool only_adds(const For& loop, const std::string& accumulator) {
          std::all_of(body.begin(), body.end() - 1, is_constant);
 }
 
-/// The parts of a loop; nothing where it has others.
+/// The parts of a loop; nothing if it has other statements.
 std::optional<ColumnLoop> parts_of(const For& loop) {
   const Statements body = all_of_body(loop.body);
   const auto rows = std::find_if(body.begin(), body.end(), is<For>);

@@ -16,7 +16,7 @@ namespace weftc {
 
 namespace {
 
-/// Moves whole objects between memory and a place of the file; false where that fails.
+/// Moves objects between memory and a position in the file; false on failure.
 template <class T>
 bool read_at(std::FILE* file, uint64_t offset, T* to, size_t count) {
   return std::fseek(file, static_cast<long>(offset), SEEK_SET) == 0 && std::fread(to, sizeof(T), count, file) == count;

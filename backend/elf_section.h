@@ -1,4 +1,4 @@
-// Adding a section to a linked ELF file, of the kind that no process loads and that `strip` and `objcopy` keep.
+// Adds a section to a linked ELF file. No process loads it, and `strip` and `objcopy` keep it.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -13,7 +13,7 @@ class AddedSection {
   /// the next multiple of `align` after its last byte. On failure, ok() is false and errno says why.
   AddedSection(std::FILE* file, std::string name, int64_t align);
   bool ok() const { return ok_; }
-  /// Writes the tables anew after the section, which ends at `bytes` from its beginning. False as above.
+  /// Writes the tables again after the section, which ends at `bytes` from its beginning. False on failure.
   bool finish(int64_t bytes);
 
  private:

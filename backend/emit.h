@@ -23,8 +23,8 @@ std::vector<SourceFile> emit(const Plan& plan, Diags& diags, ProgramForm form = 
 /// CMakeLists.txt for a program of these files.
 std::string cmake_text(const Plan& plan, const std::vector<SourceFile>& files);
 
-/// manifest.json: which model nodes and which line of the schedule each step comes from, and why each kernel is
-/// computed in the way it is.
+/// manifest.json: the model nodes and the line of the schedule that each step comes from, and the reason for each
+/// kernel's strategy.
 std::string manifest_text(const Plan& plan);
 
 }  // namespace weftc

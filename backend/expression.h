@@ -13,7 +13,7 @@
 
 namespace weftc {
 
-/// How tightly an expression holds together, loosest first. An operand that is looser than its place needs
+/// How tightly an expression binds, loosest first. An operand that binds less tightly than its place requires gets
 /// parentheses.
 enum class Binding : uint8_t { Choice, Or, And, Comparison, Sum, Product, Prefix, Primary };
 
@@ -56,24 +56,24 @@ struct Expr::Node {
   Binding binding = Binding::Primary;
 };
 
-/// A variable, or anything that reads like one.
+/// A variable, or any text like one.
 Expr name(std::string text);
 Expr literal(std::string text);
-/// True for that number and for nothing else.
+/// True for this number only.
 bool is_number(const Expr& expr, int64_t number);
 /// base[index]
 Expr element(const std::string& base, const Expr& index);
-/// base + offset: where an element lies; the base alone where the offset is 0.
+/// base + offset: the address of an element; the base alone if the offset is 0.
 Expr address(const std::string& base, const IndexExpr& offset);
 /// function(a, b)
 Expr call(const std::string& function, const std::vector<Expr>& arguments);
-/// A pattern in which each operand is put in parentheses unless it is primary; the whole binds as `binding` says.
+/// A pattern in which each operand gets parentheses unless it is primary. The whole binds as `binding`.
 Expr pattern(std::string text, const std::vector<Expr>& operands, Binding binding);
-/// a + b, a * b, a / b % c, a < b: operators of C++ that bind to the left.
+/// a + b, a * b, a / b % c, a < b: left-associative operators of C++.
 Expr binary(const Expr& a, const std::string& op, const Expr& b);
 /// condition ? a : b
 Expr choice(const Expr& condition, const Expr& a, const Expr& b);
-/// a && b && c; empty for none.
+/// a && b && c; empty without conditions.
 Expr all_of(const std::vector<Expr>& conditions);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// Names and arguments of one kernel: the Plan's names made legal and unique in the function, and the arguments in the
-// order in which a launch passes them.
+// Names and arguments of one kernel: the Plan's names, legal and unique in the function, and the arguments in the order
+// in which a launch passes them.
 #include "backend/kernel_context.h"
 
 #include <algorithm>
@@ -162,7 +162,7 @@ void KernelContext::need_lengths(const IndexExpr& index) const {
   }
 }
 
-/// A length that the kernel computes needs those that it is computed from.
+/// A length that the kernel computes needs the lengths that it is computed from.
 void KernelContext::need_extent(size_t number) const {
   need({Argument::Kind::Extent, static_cast<int>(number)});
   const RunExtent& extent = kernel.extents[number];

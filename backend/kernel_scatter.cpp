@@ -18,7 +18,7 @@ namespace weftc {
 
 namespace {
 
-/// The new value of an element after an update, from the op's `reduction` attribute; none replaces it.
+/// The new value of an element after an update, by the op's `reduction` attribute; without one the update replaces it.
 Expr combined(const std::string& reduction, const Expr& element, const std::string& update) {
   const Expr value = name(update);
   if (reduction == "add") return binary(element, "+", value);
@@ -48,7 +48,7 @@ class ScatterWriter {
   }
 
  private:
-  /// A nest over all elements of a value; `store` puts the statements of one element.
+  /// A nest over all elements of a value; `store` writes the statements for one element.
   template <class Store>
   Statements nest(const TensorType& type, const Dims& dims, Store&& store) {
     return build_nest(context_, [&](Elements& elements, Cuts&) {
@@ -65,7 +65,7 @@ class ScatterWriter {
     });
   }
 
-  /// The type in which sums are kept until all updates are in them; empty where that is the result itself.
+  /// The type of partial sums; empty if sums are kept in the result itself.
   const char* wide_type() const {
     constexpr int64_t kMany = 16;
     const DType dtype = body_.type(op_.outputs[0]).dtype;
@@ -120,7 +120,7 @@ class ScatterWriter {
     return op_.kind == OpKind::ScatterND ? dim < tuple : dim == static_cast<size_t>(op_.integer("axis"));
   }
 
-  /// On a grid each thread has a column of the result: it copies the data, and then puts the updates of its column.
+  /// On a grid each thread has a column of the result: it copies the data, and then applies the updates of its column.
   Statements columns(const Parameter& parameter) {
     return build_nest(context_, [&](Elements& elements, Cuts& cuts) {
       elements.scopes.lanes = Lanes::Thread;
@@ -128,7 +128,7 @@ class ScatterWriter {
     });
   }
 
-  /// Loops over some dimensions of a value, each inside the other, around the statements that `body` puts.
+  /// Nested loops over some dimensions of a value, around the statements that `body` writes.
   template <class Body>
   void loops_over(Elements& elements, Scope* under, const TensorType& type, const std::vector<size_t>& dims,
                   IndexList& index, Body&& body) {
@@ -145,8 +145,8 @@ class ScatterWriter {
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) elements.scopes.close(*loop);
   }
 
-  // Copies the data of a column, then applies its updates. The updates may be fewer than the data has elements
-  // in a dimension of the columns (ScatterElements): the others only copy.
+  // Copies the data of a column, then applies its updates. There may be fewer updates than elements in a dimension of
+  // the columns (ScatterElements): the other threads only copy.
   void write_columns(Elements& elements, const Cuts& cuts, const Parameter& parameter) {
     const ValueId data = op_.inputs[0], updates = op_.inputs[2];
     const TensorType &type = body_.type(data), &update_type = body_.type(updates);
@@ -205,8 +205,7 @@ class ScatterWriter {
     return true;
   }
 
-  /// A variable with the local index of an entry; -1 where the entry is out of range or another rank holds the
-  /// element.
+  /// A variable with the local index of an entry; -1 if the entry is out of range or another rank holds the element.
   std::string held_index(Elements& elements, const Element& raw, int dim) {
     const TensorType& type = body_.type(op_.inputs[0]);
     LoopScopes& scopes = elements.scopes;
@@ -233,7 +232,7 @@ class ScatterWriter {
                 [&](Elements& elements, const IndexList& index) { put_update(elements, parameter, index); });
   }
 
-  /// Applies the update at `index` to the element that its indices name.
+  /// Applies the update at `index` to the element that its indices address.
   void put_update(Elements& elements, const Parameter& parameter, const IndexList& index) {
     const ValueId indices = op_.inputs[1], updates = op_.inputs[2];
     const Dims index_dims = context_.dims(indices), data_dims = context_.dims(op_.inputs[0]);

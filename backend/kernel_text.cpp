@@ -59,7 +59,7 @@ static Statements received_bytes(const KernelContext& context) {
   for (OpId id : context.body.order()) {
     const Op& op = context.body.op(id);
     if (category(op) != Category::Collective || op.kind == OpKind::ShardSlice) continue;
-    // Peers write their slices of a gathered value here; parts of a reduction are read, as many as this rank sums.
+    // Peers write their slices of a gathered value here. Parts of a reduction are read: as many as this rank sums.
     const ValueId part = op.kind == OpKind::AllGather ? op.inputs[0] : context.body.result(id);
     counts[memory_type(context.body.type(part).dtype)] += (context.ranks() - 1) * element_count(context.dims(part));
   }

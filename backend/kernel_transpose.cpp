@@ -1,6 +1,5 @@
-// Views that change which dimension is contiguous, on a device. Neighbouring threads should read neighbouring
-// addresses and also write neighbouring addresses, which no assignment of elements to threads gives. Therefore
-// tiles of 32 x 32 go through shared memory:
+// Views that change the contiguous dimension, on a device. Neighbouring threads should both read and write neighbouring
+// addresses, which no assignment of elements to threads achieves. Therefore tiles of 32 x 32 go through shared memory:
 //
 //   tile[r][c] = x[...]     rows of the operand come in, lane by lane
 //   __syncthreads();
@@ -69,7 +68,7 @@ class Transposer {
     return count;
   }
 
-  /// Declares which tile the block has: its first row and column, and the indices of the other dimensions.
+  /// Declares the block's tile: its first row and column, and the indices of the other dimensions.
   void open_tile(Scope& loop, int64_t blocks) {
     const int64_t across = tiles(dims_[last_]);
     const Expr tile_row = binary(binary(block_, "/", across), "%", tiles(dims_[row_]));
@@ -93,7 +92,7 @@ class Transposer {
     inner.finish();
     loop.put(Barrier{LoopKind::BlockThreads});
   }
-  /// An element of the tile. Rows are one element longer than the tile, so that the elements of a column lie in
+  /// An element of the tile. Rows are one element longer than the tile, so that the elements of a column are in
   /// different banks of shared memory.
   Expr in_tile(const Expr& row, const Expr& column) const {
     return element(tile_, binary(binary(row, "*", kTile + 1), "+", column));

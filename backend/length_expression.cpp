@@ -1,4 +1,4 @@
-// Writes a sum of products. Lengths are never negative, and so C++ divides them as the length means it.
+// Writes a sum of products. Lengths are never negative, so C++'s division rounds as a length's does.
 #include "backend/length_expression.h"
 
 namespace weftc {

@@ -1,4 +1,4 @@
-// The header says which inputs and outputs the model has, with types and shapes: its functions take them as bytes.
+// The header lists the model's inputs and outputs with types and shapes: its functions take them as bytes.
 #include "backend/library_files.h"
 
 #include <algorithm>

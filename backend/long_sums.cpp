@@ -13,7 +13,7 @@ namespace {
 /// own, whose errors partly cancel.
 constexpr int64_t kMostInTurn = 96;
 
-/// The loops between the declaration of an accumulator and where it takes elements, outer first.
+/// The loops between the declaration of an accumulator and its additions, outer first.
 struct SumLoops {
   struct Level {
     Statements* among;  // the statements that hold the loop
@@ -28,7 +28,7 @@ bool names_it(const Expr& expr, const std::string& name) {
   return !expr.empty() && expr.node().kind == Expr::Node::Kind::Simple && expr.node().text == name;
 }
 
-/// Looks for additions to `name` at and inside of a statement.
+/// Finds additions to `name` at and inside a statement.
 void find_additions(Statements& among, size_t at, const std::string& name, std::vector<SumLoops::Level> above,
                     SumLoops& found) {
   Statement& statement = among[at];
@@ -41,7 +41,7 @@ void find_additions(Statements& among, size_t at, const std::string& name, std::
     for (size_t i = 0; i < body->size(); ++i) find_additions(*body, i, name, above, found);
 }
 
-/// How many threads, or lanes of a warp, take the iterations in turn.
+/// Number of threads, or lanes of a warp, that share the iterations.
 int64_t takers_of(LoopKind kind) { return kind == LoopKind::Lanes ? 32 : kind == LoopKind::BlockThreads ? 256 : 1; }
 
 /// Number of iterations of one thread that shares a loop.
@@ -52,8 +52,8 @@ int64_t turns_of(const For& loop) {
   return std::max<int64_t>(1, (most + takers - 1) / takers);
 }
 
-/// How many additions of an inner loop wait for each other. The host's vector loops have a sum for each lane, eight or
-/// more, and its calls for rows take sums in parts themselves.
+/// How many additions of an inner loop depend on each other. Vector loops of the host have a sum for each lane, eight
+/// or more, and its calls for rows sum in parts themselves.
 constexpr int64_t kLanes = 8;
 int64_t inner_in_turn(const For& loop, bool has_vectors) {
   if (has_vectors && becomes_row_call(loop)) return 1;
@@ -111,12 +111,12 @@ class Widening {
   }
 
  private:
-  /// Whether a loop has enough iterations for an accumulator of its own, and not too many for one of floats.
+  /// Whether a loop has enough iterations for an accumulator of its own, and not too many for a float accumulator.
   bool is_worth_part(const For& loop) const {
     const int64_t least = loop.kind == LoopKind::Unrolled ? 2 : 16;
     return turns_of(loop) >= least && inner_in_turn(loop, has_vectors_) <= kMostInTurn;
   }
-  /// The sum that is declared as statement number `declared`.
+  /// Widens the sum declared by statement number `declared`.
   void widen_sum(Statements& statements, size_t declared, Let let) {
     for (size_t i = declared + 1; i < statements.size(); ++i) {
       SumLoops sum;
@@ -135,7 +135,7 @@ class Widening {
       return;
     }
   }
-  /// True for a loop that becomes a call of weft/row_sums.h, which takes sums in parts itself.
+  /// True for a loop that becomes a call of weft/row_sums.h, which sums in parts itself.
   bool is_called(const SumLoops& sum) const {
     return has_vectors_ && sum.levels.size() == 1 && becomes_row_call(sum.levels.front().loop());
   }

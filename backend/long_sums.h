@@ -17,11 +17,11 @@
 
 namespace weftc {
 
-/// Widens each sum of floats that adds more elements in turn than keep its digits. `names` are those that a kernel has;
+/// Widens each sum of floats with so many sequential additions that it would lose digits. `names` are the kernel's;
 /// with vectors, a loop may have a sum for each lane of one.
 void widen_long_sums(const Names& names, bool has_vectors, Statements& statements);
 
-/// The names that a kernel has, and those that its statements declare.
+/// The kernel's names, and the names that its statements declare.
 Names names_in(Names names, const Statements& statements);
 
 }  // namespace weftc

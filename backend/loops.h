@@ -47,7 +47,7 @@ struct Loop {
 /// one.
 class Cuts {
  public:
-  /// Cuts the axis at multiples of `block`, which may be a run-time number where the extent is one:
+  /// Cuts the axis at multiples of `block`, which may be a run-time number if the extent is one:
   ///
   ///   for c < height * width * 4: x[c / (height * width)]   add(c, height * width)
   ///
@@ -80,8 +80,7 @@ class LoopScopes {
 
   KernelContext& context;
   Names names;
-  /// The outermost scope. Statements are put no further out than `floor`, which is the inside of a lambda if
-  /// there is one.
+  /// The outermost scope. Statements go no further out than `floor`, which is the inside of a lambda if there is one.
   Scope root;
   Scope* floor = &root;
   Scope* current = &root;
@@ -115,7 +114,7 @@ class LoopScopes {
     std::map<std::string, Scope*> hidden;
     Scope& inner() { return *scopes.back(); }
   };
-  /// `like`: the kind of the innermost loop, and its accumulator. `may_share`: lanes may take iterations in turn.
+  /// `like`: the kind of the innermost loop, and its accumulator. `may_share`: lanes may share iterations.
   Open open(Scope* under, const LoopAxis& axis, const For& like = {}, bool may_share = false);
   /// Finishes the loops, and restores the scope and the variables that were visible before.
   void close(Open& open);
@@ -123,20 +122,20 @@ class LoopScopes {
   void drop(Open& open);
   /// The innermost loop of a device kernel: over neighbours that a thread loads and stores at once.
   void open_neighbours(std::vector<std::unique_ptr<Scope>>& scopes, const Loop& loop, const LoopAxis& axis);
-  /// Axis of that name and extent, renamed where one is open around `under`.
+  /// Axis with this name and extent, renamed if the name is open around `under`.
   LoopAxis fresh_axis(const std::string& name, int64_t extent, const Expr& bound, const Scope* under,
                       const Scale& below = 0) const;
 
-  /// Says in which scope a variable is declared.
+  /// Records the scope in which a variable is declared.
   void own(const std::string& variable, Scope* scope) { owners_[variable] = scope; }
-  /// The innermost scope that the variables of the expressions live in.
+  /// The innermost scope that declares a variable of the expressions.
   Scope* home(const IndexList& index) const;
   Scope* deeper(Scope* a, Scope* b) const { return a->depth > b->depth ? a : b; }
   /// Registers a loop variable that open() did not make.
   void declare_loop(const Loop& loop, const LoopAxis& axis, Scope* scope);
 
-  /// Adds cuts wherever an index expression of a finished nest divides a loop variable. True if this gave a cut
-  /// that the loops do not have yet, so that the nest must be built again.
+  /// Adds cuts for all index expressions of a finished nest that divide a loop variable. True if the loops lack one of
+  /// the cuts, so that the nest must be built again.
   bool cut_digits(const Statements& nest);
 
  private:

@@ -13,7 +13,7 @@
 namespace weftc {
 
 namespace {
-/// Dimensions of a space as axes: neighbouring static ones are one axis.
+/// Dimensions of a space as axes: neighbouring static ones become one axis.
 struct AxisRun {
   LoopAxis axis;
   std::vector<int64_t> dims;

@@ -4,7 +4,7 @@
 
 namespace weftc {
 
-/// The statements of a kernel's body, or nothing after refusing. Every output is written whole.
+/// The statements of a kernel's body, or nothing after refusing. Every output is written completely.
 Statements write_nests(KernelContext& context);
 
 /// Statements that compute all elements of a value into a new array `array` with this storage. It is dense for all

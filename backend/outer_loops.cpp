@@ -94,7 +94,7 @@ static bool open_team(LoopScopes& scopes, OpenOuter& open, const std::vector<Out
 
 static int64_t whole_warps(int64_t threads) { return (threads + 31) / 32 * 32; }
 
-/// One loop over everything, which threads, warps or blocks take in turn.
+/// One loop over all iterations, which threads, warps or blocks take in turn.
 static void open_grid(LoopScopes& scopes, OpenOuter& open, std::vector<OuterLoop> loops, const OuterLoops& outer,
                       KernelContext& context) {
   const Lanes lanes = scopes.lanes;

@@ -57,7 +57,7 @@ struct Slice {
   Dims dims;                                  // room, as in buffers
   std::vector<std::vector<int64_t>> offsets;  // elements; shorter than the room for a ragged slice
 
-  /// Local indices of dimension d are one run in memory.
+  /// True if the local indices of dimension d are contiguous in memory.
   bool is_run(size_t d, int64_t stride) const {
     for (size_t i = 1; i < offsets[d].size(); ++i)
       if (offsets[d][i] != offsets[d][i - 1] + stride) return false;
@@ -201,7 +201,7 @@ struct Footer {
 };
 static_assert(sizeof(Footer) == 64);
 
-/// A weight of a segment, and the plan whose constant it is.
+/// A weight of a segment, and the plan that has its constant.
 struct PackedWeight {
   const Weight* weight;
   const Plan* plan;

@@ -8,14 +8,14 @@
 
 namespace weftc {
 
-/// The plans of an executable: one, or one for each variant. These share all segments, and weights of one offset are
-/// one.
+/// The plans of an executable: one, or one for each variant. Variants share all segments; weights at equal offsets are
+/// equal.
 using Plans = std::vector<const Plan*>;
 
 int64_t weights_bytes(const Plan& plan);
 /// Writes all segments, each slice page aligned, at memory speed; false if the file cannot be written.
 bool write_weights(const Plans& plans, std::FILE* file);
-/// Into a linked program, as a section of its own: weights, manifest, footer.
+/// Adds weights, manifest and footer to a linked program, as a section of its own.
 bool append_image(const Plans& plans, const std::string& manifest, const std::string& executable);
 
 }  // namespace weftc

@@ -1,5 +1,5 @@
-// Building the folder of precompiled headers. Its name is a hash of the command and of all headers' text, so
-// that a stale one is never taken; it appears under that name only when it is complete.
+// Builds the folder of precompiled headers. Its name is a hash of the command and of all headers' text, so that a stale
+// one is never used. It gets that name only when it is complete.
 #include "backend/precompiled.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// GCC does not notice that a header has changed since: its text is part of the folder's name.
+/// GCC does not notice changes of a header: its text is part of the folder's name.
 std::string key_of(const std::vector<std::string>& command, const fs::path& include) {
   std::vector<fs::path> headers;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(include))
@@ -51,14 +51,14 @@ std::string precompiled_headers(const std::string& cache, const std::vector<std:
   const fs::path folder = fs::absolute(cache) / key_of(command, include);
   std::error_code error;
   if (fs::exists(folder, error)) return folder.string();
-  // Several compilers may make the same folder at once: each its own, and the first gives it its name.
+  // Several compilers may build the same folder at once: each builds its own, and the first one renames it.
   const fs::path own = format("{}.{}", folder.string(), getpid());
   fs::create_directories(own / "weft", error);
   for (const char* header : headers) {
     std::vector<std::string> make = command;
     const std::string to = (own / header).string() + ".gch", from = (fs::path(include) / header).string();
     make.insert(make.end(), {"-I" + include, "-x", "c++-header", "-o", to, from});
-    // A second #include of the header in a file finds this folder again, and wants the text.
+    // A second #include of the header in a file finds this folder again, and needs the text.
     fs::create_symlink(fs::absolute(from), own / header, error);
     if (!error && succeeds(make)) continue;
     fs::remove_all(own, error);

@@ -1,5 +1,4 @@
-// Handing out names. Axes carry their place's name only if there are several places; a single block is called
-// `run`.
+// Assigns names. Axes carry their place's name only if there are several places; a single block is called `run`.
 #include "backend/program_names.h"
 
 #include <cstdint>

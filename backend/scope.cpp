@@ -1,4 +1,4 @@
-// Closing a scope: its loop or block, with all that was put inside, becomes one statement of the parent.
+// Closes a scope: its loop or block, with its contents, becomes one statement of the parent.
 #include "backend/scope.h"
 
 namespace weftc {

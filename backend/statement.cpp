@@ -1,4 +1,4 @@
-// Questions about statement trees: bodies, expressions, loops and declarations inside.
+// Queries of statement trees: bodies, expressions, loops and declarations inside.
 #include "backend/statement.h"
 
 #include <algorithm>

@@ -177,7 +177,7 @@ std::string StepTerms::trip_number(int loops) {
   return (loops > 2 ? "(" + outer + ")" : outer) + " * " + std::to_string(kTripStride) + "u + " + own;
 }
 
-/// "r[x] + row * 64": where the rows of a part begin.
+/// "r[x] + row * 64": the address of a part's first row.
 std::string StepTerms::first_row(const std::string& whole, const Operand& operand) const {
   if (!shared_) return whole;
   std::string text = whole;

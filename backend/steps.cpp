@@ -162,7 +162,7 @@ std::string StepText::chunk_offset(const std::vector<std::pair<int, int64_t>>& b
   return text;
 }
 
-/// The call of a library, or nothing where the kernel is one of the program's own.
+/// The call of a library; nothing if the kernel is one of the program's own.
 std::optional<std::string> StepText::library_step(const Step& s, const LaunchStep& what, const KernelText& text) const {
   const Kernel& kernel = plan_.kernel(what.kernel);
   const auto* product = std::get_if<LibraryProduct>(&kernel.strategy);

@@ -22,7 +22,7 @@ struct Variant {
   const Plan* plan;
 };
 
-/// The files of an executable or library of these variants, small before large. As emit() does for one.
+/// The files of an executable or library with these variants, in ascending order of size; emit() writes those of one.
 std::vector<SourceFile> emit_variants(const std::vector<Variant>& variants, Diags& diags, ProgramForm form);
 
 }  // namespace weftc

@@ -69,7 +69,7 @@ std::string archs(const Target& target) {
 
 Command program_compiler(const Target&, const Compilers& compilers) { return host_command(compilers.host, "-O1", ""); }
 
-/// Code for each architecture, and for the newest also in a form that later GPUs' drivers translate.
+/// Code for each architecture; for the newest also in a form that the drivers of later GPUs translate.
 Command kernel_compiler(const Target& target, const Compilers& compilers) {
   Command command = {compilers.toolkit + "/bin/nvcc", "-std=c++20", "-O3", "-w", "--expt-relaxed-constexpr"};
   command.insert(command.end(), {"--objdir-as-tempdir", "-ccbin", compilers.host});

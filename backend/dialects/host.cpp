@@ -6,7 +6,7 @@ namespace weftc {
 
 namespace {
 
-/// One thread runs a kernel's loops unless a team takes tasks; vector loops are the compiler's.
+/// One thread runs a kernel's loops unless a team takes tasks; the compiler vectorises vector loops.
 class HostLoops final : public LoopDialect {
  public:
   std::string pragma(const For& loop) const override {

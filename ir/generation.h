@@ -19,7 +19,7 @@ struct Sampling {
 struct Generation {
   std::string tokens, logits, positions, mask;
   std::string past;      // a state that holds the tokens fed so far; without states the whole text is fed each time
-  int64_t past_dim = 0;  // grows by a row for each token; -1: its size is fixed, and the executable counts
+  int64_t past_dim = 0;  // its dim that grows by a row a token; -1: the size is fixed, and the executable counts
   int64_t room = 0;      // the longest text that can be fed
   std::vector<int64_t> end;
   Sampling sampling;

@@ -4,8 +4,7 @@
 //   constexpr weft::Axis tp{.name = "tp", .size = 2, .stride = 1, .id = 0};
 //   constexpr weft::Own<float> x {0, 16 * 768};          // offset in bytes, number of elements
 //   constexpr weft::Own<float> y {x.end(), 16 * 768};    // an offset that follows from another is written so
-//   constexpr weft::Signal ready{0, 4, tp};              // the first of its flags, how many, and the ranks that share
-//   it
+//   constexpr weft::Signal ready{0, 4, tp};              // first flag, number of flags, and the ranks that share it
 #pragma once
 #include "backend/program_names.h"
 #include "backend/render.h"

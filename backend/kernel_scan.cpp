@@ -2,8 +2,8 @@
 // epilogue is computed where a sum is stored: pointwise ops, and views that only move elements.
 //
 //   const auto load = [&](int64_t outer, int64_t i, int64_t inner) { return x[outer * 512 + i * 8 + inner]; };
-//   weft::scan<float, weft::ScanOrder{}>(team, 4, 64, 8, load, [&](int64_t outer, int64_t i, int64_t inner, float sum)
-//   {
+//   weft::scan<float, weft::ScanOrder{}>(
+//       team, 4, 64, 8, load, [&](int64_t outer, int64_t i, int64_t inner, float sum) {
 //     y[outer * 512 + i * 8 + inner] = sum;
 //   });
 #include "backend/epilogue.h"

@@ -2,9 +2,7 @@
 // DequantizeLinear. k is cut into blocks; each block of a column has a scale and a zero point:
 //
 //   a [.., m, blocks, size]      floats; last two dimensions: k
-//   words [n, blocks, words]     u32: neighbours along k, the first in the lowest bits, as com.microsoft MatMulNBits
-//   has
-//                                them
+//   words [n, blocks, words]     u32: neighbours along k, the first in the lowest bits, as in MatMulNBits
 //   terms [n, blocks, 2]         f32: scale and zero point
 //   y [.., m, n] = sum over blocks b, places i of a[.., m, b, i] * (number[n, b, i] - terms[n, b, 1]) * terms[n, b, 0]
 #include "ir/ops/record.h"

@@ -61,8 +61,7 @@ Labels implicit_output(const std::vector<Labels>& inputs) {
   return dots + output;
 }
 
-/// Parses `equation` against the operands' numbers of dims; nothing after reporting. A letter twice in one
-/// operand (a diagonal) is not supported.
+/// Parses `equation` against the operands' numbers of dims; nothing after reporting.
 std::optional<Equation> parse(const OpView& op) {
   std::string text = text_of(op.op(), "equation");
   std::erase(text, ' ');

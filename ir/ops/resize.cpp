@@ -1,8 +1,8 @@
 // Resize (ONNX Resize-19) and Upsample: along each axis, every output element is a weighted sum of a few input elements
 // whose positions are constants. Each axis therefore becomes Gathers times constant weights.
 //
-//   linear, 2 -> 4 elements, half_pixel:   y = 1 0.75 0.25 1 * Gather(x, 0 0 0 1)  +  0 0.25 0.75 0 * Gather(x, 0 1 1
-//   0)
+//   linear, 2 -> 4 elements, half_pixel:
+//     y = 1 0.75 0.25 1 * Gather(x, 0 0 0 1)  +  0 0.25 0.75 0 * Gather(x, 0 1 1 0)
 //
 // One Gather for each tap of the widest output element: 1 for nearest, 2 for linear, 4 for cubic, more with
 // antialias.

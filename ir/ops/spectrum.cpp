@@ -1,8 +1,8 @@
 // DFT (ONNX DFT-20) and STFT-17: products with matrices of cosines and sines, which are constants. A long transform
 // becomes two short ones (Cooley and Tukey), so that its cost is less than the square of its length:
 //
-//   n = a * b:  view x as [a, b]  ->  a transforms of length a  ->  times cos and sin of 2 pi i j / n  ->  b of length
-//   b
+//   n = a * b:  view x as [a, b]  ->  transforms of length a  ->  times cos and sin of 2 pi i j / n
+//                                 ->  transforms of length b
 //
 // If only a run knows the length of a transform, it computes the matrices, and each transform is one product.
 #include <cmath>

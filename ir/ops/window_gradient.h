@@ -1,8 +1,7 @@
-// The two derivatives of a sum over windows, which convolutions and pools share.
+// The two derivatives of a sum over windows, for convolutions and pools.
 //
 //   y[o] = sum over k of x[o * stride - before + k * dilation] * w[k]
-//   dx: each g[o] goes to all that its window has read      dw[k]: the sum over o of g[o] * x[o * stride - before +
-//   ...]
+//   dx: each g[o] goes to all elements of its window      dw[k]: the sum over o of g[o] * x[o * stride - before + ...]
 #pragma once
 #include "ir/ops/formula.h"
 #include "ir/ops/window.h"

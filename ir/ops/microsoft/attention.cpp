@@ -3,8 +3,8 @@
 //
 //   MultiHeadAttention(q, k, v, bias, padding)  ->  Attention(q + bias_q, k + bias_k, v + bias_v, mask of padding)
 //   Attention(x, w, b, ...)                     ->  the same of the columns of x w + b
-//   GroupQueryAttention(q, k, v, past, ...)     ->  Attention(rotated q, past and rotated k, past and v, mask of
-//   positions)
+//   GroupQueryAttention(q, k, v, past, ...)     ->  Attention(rotated q, past and rotated k, past and v,
+//                                                             mask of positions)
 #include <algorithm>
 
 #include "ir/ops/formula.h"

@@ -1,8 +1,7 @@
 // LabelEncoder, CategoryMapper and ZipMap of ai.onnx.ml.
 //
-//   LabelEncoder(x; keys, values)  ->  the value beside the key that x is, else the default
-//   ZipMap(x; classes)             ->  x: the map from classes to numbers is the row of numbers, in the order of
-//   classes
+//   LabelEncoder(x; keys, values)  ->  the value for the key that equals x, else the default
+//   ZipMap(x; classes)             ->  x: a row of numbers, in the order of classes, replaces the map from classes
 #include <algorithm>
 #include <limits>
 

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-struct CudaState;  // what is behind a Rank
+struct CudaState;  // the implementation of a Rank
 
 struct Grid {
   unsigned blocks = 1, threads = 1;
@@ -76,8 +76,8 @@ void with_arguments(Start&& start, void (*kernel)(P...), A... arguments) {
 }
 }  // namespace detail
 
-/// One rank as the program sees it: what it calls is issued to the stream of the open step. The runtime derives from it
-/// a rank for walks that issue nothing.
+/// One rank as the program sees it: its calls are issued to the stream of the open step. The runtime derives a rank
+/// from it that issues nothing, for rehearsals.
 class Rank : public RankSurface {
  public:
   explicit Rank(CudaState& state);
@@ -91,11 +91,11 @@ class Rank : public RankSurface {
   void signal(const Signal& signal, int i = 0) override;
   void wait(const Signal& signal, int i = 0) override;
   void barrier(const Group& group) override;
-  /// Before a kernel that waits for this rank's other streams: what a library makes at its first collective of a group
-  /// is made now, since it may wait for the device.
+  /// Called before a kernel that waits for other streams of this rank. It sets up now what a library would set up at
+  /// its first collective of the group, since that may wait for the device.
   void prepare(const Group& group);
   Peers peers(const Group& group);
-  /// "node 'look' (Gather)": what a wrong index is told of.
+  /// `node` names in messages the node whose index is wrong, such as "node 'look' (Gather)".
   IndexCheck indices_of(const char* node, int layer = kNoLayer);
 
   template <class... P, class... A>

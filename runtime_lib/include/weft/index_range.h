@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// The least and the largest of some indices: of none, what lies in a dimension of any length.
+/// The least and the largest of some indices. Without indices, a range that lies in a dimension of any length.
 struct IndexRange {
   int64_t least = 0, largest = -1;
 

@@ -1,4 +1,4 @@
-// What emitted kernels include.
+// The headers that emitted host kernels include.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// A program inside a library (`--emit library`): its ranks are threads of the process that loads it, and calls take the
-// place of the command line. The emitted header of each library gives these functions C names.
+// A program inside a library (`--emit library`): its ranks are threads of the process that loads it, and function calls
+// replace the command line. The emitted header of each library gives these functions C names.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -17,29 +17,31 @@ struct TensorView {
   int ndim;
 };
 
-/// Functions give 0 or an exit code; error() then says what is wrong. One thread at a time may call them.
+/// Functions return 0 or an exit code; after the latter error() says what is wrong. Only one thread at a time may call
+/// them.
 class Library {
  public:
-  /// All ranks are threads of this process, or this process is one rank of a job on one machine that a launcher
-  /// started; then only rank 0 is given inputs, runs and has outputs, and the others follow it in a thread until it
-  /// goes.
+  /// Threads: all ranks are threads of this process. OneOfJob: this process is one rank of a job that a launcher
+  /// started on one machine. Only rank 0 then takes inputs, runs and has outputs. The others follow it in a thread
+  /// until it ends.
   enum class Ranks { Threads, OneOfJob };
 
-  /// Starts the ranks, with `threads` each (0: cores / ranks).
-  /// `level` is what the program is compiled for.
+  /// Starts the ranks with `threads` threads each (0: cores / ranks). `level` is the CPU level that the program is
+  /// compiled for.
   Library(const Executable& executable, int threads, Ranks ranks, Level level = kLevel);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
-  /// Copies a whole tensor, which stays the input until it is set anew. One that is a state holds for the next run.
+  /// Copies a whole tensor, which remains the input until it is set again. A tensor for a state is used by the next run
+  /// only.
   int set_input(const char* name, const TensorView& tensor);
   int run();
-  /// What the last run gave, until the next one.
+  /// An output of the last run, valid until the next one.
   int get_output(const char* name, TensorView* tensor);
-  /// States begin anew.
+  /// Resets states to their initial values.
   int reset();
-  /// Of the last function that failed.
+  /// The message of the last function that failed.
   const char* error() const { return error_.c_str(); }
 
  private:

@@ -1,5 +1,5 @@
-// The peer table of cuda programs: how a kernel reaches the windows of the other ranks of one group. Passed to kernels
-// by value. Its waits are defined in weft/device.h.
+// The peer table of cuda programs: the addresses at which a kernel reaches the windows of the other ranks of one group.
+// Passed to kernels by value. Its waits are defined in weft/device.h.
 #pragma once
 #include "weft/device_macros.h"
 #include "weft/index_range.h"
@@ -11,7 +11,8 @@ inline constexpr int kMaxPeers = 32;
 /// Blocks of a kernel that waits for peers: all must be resident.
 inline constexpr int kMaxPeerBlocks = 32;
 
-/// What a wait is for where it is no element of a signal: the peers at a barrier, the other blocks of the kernel.
+/// Values of Fault::element for waits that are not for a signal: for the peers at a barrier, for the other blocks of
+/// the kernel.
 inline constexpr int32_t kAtBarrier = -1, kOfBlocks = -2;
 
 /// In host memory: the first wait of a rank that ran out of time, or its first count over the bound, written by a
@@ -20,7 +21,7 @@ struct Fault {
   uint32_t claimed, set, leave;
   int32_t step, element, peer;  // peer: the rank awaited; element: kAtBarrier, kOfBlocks or that of a signal
   int32_t name;                 // of a count or of indices that were checked: its number in the program; -1: a wait
-  int64_t count, bound;         // or an index, and the extent of its dimension
+  int64_t count, bound;         // or an index and the extent of its dimension
 };
 
 /// The indices that a node of the model looks up, for its kernel to check. Passed by value.
@@ -28,10 +29,10 @@ struct IndexCheck {
   Fault* fault;
   int name;  // number of the node among those that are checked
 
-  /// One of them that lies outside of a dimension makes the request a wrong one, once the iteration is over; negative
-  /// ones count from the end.
+  /// An index outside of the dimension fails the request at the end of the iteration. Negative indices count from the
+  /// end.
   WEFT_DEVICE void demand(const IndexRange& range, int64_t extent) const;
-  /// Negative ones lie outside.
+  /// The same, but negative indices are outside.
   WEFT_DEVICE void demand_from_front(const IndexRange& range, int64_t extent) const;
   WEFT_DEVICE void demand_within(const IndexRange& range, int64_t first, int64_t extent) const;
 };
@@ -39,7 +40,7 @@ struct IndexCheck {
 struct Peers {
   int index, size;           // my index in the group, ranks in it
   int rank, world;           // my number in the world, ranks in it
-  int step;                  // what this is for, as faults name it
+  int step;                  // the step that waits, as faults name it
   int barrier_slot;          // flags of barrier() on this stream: one a block
   int ranks[kMaxPeers];      // by index in the group: numbers in the world
   char* windows[kMaxPeers];  // by index in the group
@@ -47,7 +48,7 @@ struct Peers {
   int64_t flags;             // offset in a window of its inbox
   const uint32_t* epoch;     // iterations started, in device memory, so that a captured graph can be replayed
   uint32_t* barriers;        // [block][rank in the world]: barriers that this rank has entered with it on this stream
-  uint32_t* block_words;     // of the blocks of this stream's kernels: those that have come to one, those that are over
+  uint32_t* block_words;     // of this stream's kernels: blocks at the barrier, barriers that are over
   Fault* fault;
   uint64_t timeout_ns;
 
@@ -55,24 +56,27 @@ struct Peers {
   WEFT_DEVICE T* at(int peer, Window<T> buffer) const {
     return reinterpret_cast<T*>(windows[peer] + buffer.offset);
   }
-  /// The whole block waits until every rank of the group has signalled element i in this iteration, or this rank where
-  /// it is between its streams. False: leave.
+  /// The whole block waits until every rank of the group has signalled element i in this iteration. For a signal
+  /// between streams of one rank, it waits for this rank. False: leave the kernel.
   WEFT_DEVICE bool wait(const Signal& signal, int i = 0) const;
-  /// Element i is done: what the calling block wrote before is visible to who waits for it. By one block of a kernel.
+  /// Signals element i: earlier writes of the calling block are visible to those who wait for it. One block of a kernel
+  /// calls it.
   WEFT_DEVICE void signal(const Signal& signal, int i = 0) const;
-  /// All blocks of this kernel have come here, and what they wrote before is visible. False: leave the kernel.
+  /// Waits until all blocks of this kernel have reached the barrier; their earlier writes are then visible. False:
+  /// leave the kernel.
   WEFT_DEVICE bool block_barrier() const;
-  /// The same block of every rank has come here, and what they wrote before is visible. False: leave the kernel.
+  /// Waits until the same block of every rank has reached the barrier; their earlier writes are then visible. False:
+  /// leave the kernel.
   WEFT_DEVICE bool barrier() const;
 
   /// The flag that this rank signals in the window of a peer.
   WEFT_DEVICE uint32_t* flag(int peer, int slot) const {
     return reinterpret_cast<uint32_t*>(windows[peer] + flags) + int64_t{slot} * world + rank;
   }
-  /// Waits until a word that `peer` (in the world) counts up has come to the value. False: leave.
+  /// Waits until a word that `peer` (in the world) counts up has reached `value`. False: leave the kernel.
   WEFT_DEVICE bool poll(const uint32_t* word, uint32_t value, int peer, int element, uint64_t limit_ns) const;
   WEFT_DEVICE bool poll_flag(int slot, uint32_t value, int from, int element) const;
-  /// The peers whose flags a signal has: from the first one up to the end.
+  /// The range of peers whose flags a signal waits for.
   WEFT_DEVICE int first(const Signal& signal) const { return signal.in_kernel ? index : 0; }
   WEFT_DEVICE int end(const Signal& signal) const { return signal.in_kernel ? index + 1 : size; }
 };

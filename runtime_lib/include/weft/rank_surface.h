@@ -1,9 +1,9 @@
-// What emitted code calls on a rank, the same for every target: memory, steps, signals, collectives and transfers, all
-// typed. A target's header (weft/host.h, weft/cuda.h) derives its `Rank` from this, adds what only its kernels need,
-// and supplies the private functions at the end, which know bytes and data types only.
+// The interface of a rank that emitted code calls, the same for every target: memory, steps, signals, collectives and
+// transfers, all typed. A target's header (weft/host.h, weft/cuda.h) derives its `Rank` from it and adds what only its
+// kernels need. It implements the private functions at the end, which take bytes and data types.
 //
-// They are virtual: a step calls one or a few of them and costs far more than the calls, and the compiler names those
-// that a target lacks.
+// These are virtual: a step costs far more than the few calls that it makes, and the C++ compiler names those that a
+// target lacks.
 #pragma once
 #include <type_traits>
 
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// Is told of the memory that a step is about to use: for --check-nan.
+/// Gets notified of the memory that a step is about to use, for --check-nan.
 struct AccessWatch {
   virtual void touch(const void* at, int64_t count, DType dtype) = 0;
 
@@ -42,13 +42,13 @@ class RankSurface {
   int index(const Group& group) const { return group.index(rank); }
   int coordinate(const Axis& axis) const { return axis.coordinate(rank); }
 
-  /// Whether this walk is an evaluation: of a training's steps only what figures are computed from.
+  /// Whether this invocation is an evaluation: a training then runs only the steps that its figures depend on.
   virtual bool evaluates() const = 0;
-  /// The steps behind it are of this block, until the next one begins.
+  /// The following steps belong to this block, until the next one begins.
   void begin(const BlockRun& block) { block_ = block; }
-  /// Runs `body` on the step's stream, which is one of `layer` where that is given. A body may loop and hold further
-  /// steps of the same stream. What stands outside steps concerns all streams: each of them waits there for a predicate
-  /// or trip count.
+  /// Runs `body` on the step's stream; `layer`, if given, is the step's layer. A body may loop and hold further steps
+  /// of the same stream. Code outside of steps runs on all streams: each of them waits there for a predicate or trip
+  /// count.
   template <class Body>
   void step(const Step& step, Body&& body) {
     this->step(step, 0, static_cast<Body&&>(body));
@@ -68,11 +68,11 @@ class RankSurface {
     using Called = std::remove_reference_t<Body>;
     run_step(step, index, {&body, [](const void* called) { (*static_cast<const Called*>(called))(); }});
   }
-  /// Element i of the signal is done in this iteration, once the stream has come here.
+  /// Signals element i in this iteration once the stream reaches this point.
   virtual void signal(const Signal& signal, int i = 0) = 0;
-  /// The stream waits until element i is signalled by every rank of the signal's group.
+  /// The stream waits until every rank of the signal's group has signalled element i.
   virtual void wait(const Signal& signal, int i = 0) = 0;
-  /// All ranks of the group have come here on this stream.
+  /// The stream waits until all ranks of the group have reached this barrier on their streams of this number.
   virtual void barrier(const Group& group) = 0;
 
   template <class T>
@@ -89,7 +89,7 @@ class RankSurface {
   void take_slice(const Group& g, const T* from, T* to, const Exchange& e) {
     take(g, element_bytes(dtype_of<T>()), from, to, e);
   }
-  /// One element: predicates and trip counts. Waits for what the stream has computed.
+  /// Reads one element, such as a predicate or trip count. Waits until the stream has computed it.
   template <class T>
   T value(const T* at) {
     T out;
@@ -102,9 +102,9 @@ class RankSurface {
   }
 
   // All ranks of the group call the same collective with the same arguments on the stream of the same number. Sources
-  // are windows and must be complete on that stream; behind the call on that stream the destination is complete and
-  // every source may be overwritten. A destination may not overlap a source unless that is said. Reductions are done in
-  // float for half and bfloat16 and give the same bits on all ranks; the host adds in the order of the group.
+  // are windows and must be complete on that stream. After the call, on that stream, the destination is complete and
+  // every source may be overwritten. A destination may overlap a source only where this is stated. Reductions are done
+  // in float for half and bfloat16 and give the same bits on all ranks; the host adds in the order of the group.
 
   /// dst = reduction over the peers' src, by an exchange whose src_by_me, dst_by_peer and by_peer are unused.
   template <class T>
@@ -151,8 +151,8 @@ class RankSurface {
     reduce_root(g, root, op, dtype_of<T>(), src.offset, dst, count);
   }
 
-  /// The rows of this rank are ready in src, which may be overwritten behind the call: their receivers have them then.
-  /// Ranks without rows do nothing.
+  /// Sends this rank's rows, which are ready in src. After the call the receivers have them, and src may be
+  /// overwritten. Ranks without rows do nothing.
   template <class T>
   void send(const Transfer& t, int micro_batch, Window<T> src) {
     send_rows(t, micro_batch, dtype_of<T>(), src.offset);
@@ -164,15 +164,15 @@ class RankSurface {
   }
 
  protected:
-  /// The rank's own memory, its window and its image of the weights, where its kernels reach them.
+  /// Takes the addresses, as its kernels see them, of the rank's own memory, its window and its image of the weights.
   RankSurface(int rank_in_world, char* own, char* window, const char* image)
       : rank(rank_in_world), own_(own), window_(window), image_(image) {}
   ~RankSurface() = default;
 
   char *const own_, *const window_;
   const char* const image_;
-  AccessWatch* watch_ = nullptr;  // of a rank whose steps are looked at
-  BlockRun block_ = {};           // that runs
+  AccessWatch* watch_ = nullptr;  // set if the rank's steps are checked
+  BlockRun block_ = {};           // the block that runs
 
  private:
   template <class T>
@@ -184,7 +184,8 @@ class RankSurface {
   }
   static constexpr Exchange box_of(int64_t count) { return {.dims = {{count, 1, 1}}}; }
 
-  /// The body of a step without its type, so that what surrounds it is compiled once, not for each of hundreds.
+  /// The body of a step without its type, so that the code around it is compiled once, not for each of hundreds of
+  /// steps.
   struct StepBody {
     const void* body;
     void (*call)(const void* body);
@@ -199,11 +200,11 @@ class RankSurface {
     leave();
   }
 
-  /// False where the step belongs to the thread of another stream; else leave() ends it.
+  /// False if the step belongs to the thread of another stream. Otherwise leave() ends it.
   virtual bool enter(const Step& step, int64_t index) = 0;
   virtual void leave() = 0;
-  /// Where the body of a step throws: a string that it could not compute with makes the request a wrong one, whose
-  /// results are never shown; whatever else it was is thrown again.
+  /// Handles an exception of a step's body. BadString fails the request, whose results are never shown. Any other
+  /// exception is rethrown.
   virtual void refuse_request(const Step& step) = 0;
   virtual void copy_bytes(void* to, const void* from, int64_t bytes) = 0;
   virtual void reduce_into(ReduceOp op, DType dtype, void* total, const void* part, int64_t count, bool first) = 0;
@@ -211,7 +212,7 @@ class RankSurface {
   virtual void read(void* to, const void* at, size_t bytes) = 0;
   virtual void write(void* at, const void* from, size_t bytes) = 0;
 
-  // Sources, and destinations that are integers, are offsets in windows.
+  // Sources, and destinations of integer type, are offsets in windows.
   virtual void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) = 0;
   virtual void reduce_all_in_windows(const Group& g, ReduceOp op, DType dtype, int64_t src, int64_t dst,
                                      const Exchange& e) = 0;

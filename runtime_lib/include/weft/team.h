@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// One copy of a function, whoever calls it with what. The compiler joins a product and the sum behind it to one
-/// rounding as it sees fit, so that two copies of a loop may give other bits.
+/// Keeps one copy of a function for all callers and arguments. The compiler contracts a product and a sum to one
+/// rounding as it sees fit, so two copies of a loop may give different bits.
 #ifdef __clang__
 #define WEFT_ONE_COPY [[gnu::noinline]]
 #else
@@ -13,9 +13,9 @@
 
 namespace weft {
 
-/// Threads incl. the caller. Each takes chunks of its own share first, then those that others left; workers spin
-/// briefly between loops, then sleep. Only the thread of the stream that owns the team starts loops; a loop inside a
-/// loop body runs on the calling thread alone.
+/// A team of threads, including the caller. Each takes chunks of its own share first, then those that others left.
+/// Workers spin briefly between loops, then sleep. Only the thread of the stream that owns the team starts loops. A
+/// loop inside a loop body runs on the calling thread alone.
 class Team {
  public:
   /// `cores`, if given, has one for each thread; workers keep to theirs.
@@ -24,20 +24,20 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  /// The calling thread by itself: for kernels that are called from a loop body. They do not cut work for others then.
+  /// A team of the calling thread alone, for kernels that are called from a loop body and should not divide their work.
   static Team& alone();
 
   int threads() const { return threads_; }
-  /// True each second time that an operand comes, without another one in between. What reads it then begins at the end,
-  /// which the caches still have: the step of a recurrence reads one matrix again and again.
+  /// True every second time in a row that the operand is the same. The caller then reads it from its end, which the
+  /// caches still hold. The steps of a recurrence read one matrix again and again.
   bool comes_again(const void* operand) {
     is_again_ = operand == last_operand_ && !is_again_;
     last_operand_ = operand;
     return is_again_;
   }
-  /// Calls f(begin, end) for ranges that cover 0 .. count once. Ranges begin at multiples of `grain`; at most `grain`
-  /// items are not worth a second thread. What f throws is thrown again when all are done. Each item gives the same
-  /// bits however many threads there are.
+  /// Calls f(begin, end) for ranges that cover 0 .. count once. Ranges begin at multiples of `grain`; up to `grain`
+  /// items are not worth a second thread. An exception of f is rethrown when all threads are done. Each item gives the
+  /// same bits for any number of threads.
   template <class F>
   void parallel(int64_t count, int64_t grain, F&& f) {
     using Body = std::remove_reference_t<F>;
@@ -46,8 +46,8 @@ class Team {
     if (threads_ == 1 || count <= grain) return call<Body>(body, 0, count);
     run(count, grain, call<Body>, body);
   }
-  /// Calls f(begin, count) once for each thread that has something to do, on a multiple of `tile` items (the last one
-  /// on what is left): for work that reads as much for few items as for many.
+  /// Calls f(begin, count) once for each thread that has work, on a multiple of `tile` items (the last thread takes the
+  /// rest). For work that reads as much for few items as for many.
   template <class F>
   void share(int64_t items, int64_t tile, F&& f) {
     const int64_t each = (items + threads_ * tile - 1) / (threads_ * tile) * tile;
@@ -58,7 +58,7 @@ class Team {
   using Call = void (*)(void* body, int64_t begin, int64_t end);
   template <class Body>
   WEFT_ONE_COPY static void call(void* body, int64_t begin, int64_t end) {
-    Body own(*static_cast<Body*>(body));  // what it has captured is read once, not in each loop
+    Body own(*static_cast<Body*>(body));  // captures are read once, not in each loop
     own(begin, end);
   }
   void run(int64_t count, int64_t grain, Call call, void* body);

@@ -1,4 +1,4 @@
-// Axes, groups, places in memory, signals and the geometry of collectives: what a program and its kernels speak of.
+// Types that emitted programs and kernels share: axes, groups, places in memory, signals, geometry of collectives.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -67,8 +67,8 @@ struct Group {
 constexpr int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 inline constexpr int64_t kAlign = 256, kPage = 4096;
 
-/// A tensor in one of three memories: offset in bytes and number of elements. Emitted code states an offset as the end
-/// or the offset of another one, so that a changed size changes one line.
+/// A tensor in one of three memories: offset in bytes and number of elements. Emitted code writes an offset as the end
+/// or the offset of another tensor, so that a changed size changes one line.
 template <class T>
 struct Place {
   int64_t offset, count;
@@ -89,12 +89,13 @@ struct Window : Place<T> {
 template <class T>
 struct Weight : Place<T> {};
 
-/// How the weights of layers lie: those of the first, whose number this is, and each next layer's `apart` bytes behind.
+/// Where the weights of layers lie: the first layer has number `first`, and each next layer's weights lie `apart` bytes
+/// further on.
 struct Layers {
   int first;
   int64_t apart;
 };
-/// A weight that each layer has. Its end is that of the first layer's.
+/// A weight that each layer has. `end` is the end of the first layer's weight.
 template <class T>
 struct LayerWeights : Place<T> {
   Layers layers;
@@ -103,13 +104,13 @@ struct LayerWeights : Place<T> {
   }
 };
 
-/// `count` flags: "element i is done in this iteration". Signalled once an element and iteration. With a group each
-/// rank of the group signals its own, and a wait is for all of them; without a group it orders two streams of one rank.
-/// The slots of a signal with a group are the same in all programs of an executable.
+/// `count` flags: "element i is done in this iteration". Each element is signalled once per iteration. With a group,
+/// each rank of the group signals its own flags, and a wait is for all of them. Without a group, it orders two streams
+/// of one rank. The slots of a signal with a group are the same in all programs of an executable.
 struct Signal {
   int slot, count;
   Group group = {};
-  bool in_kernel = false;  // on a device, without a group: a flag of this rank, which a kernel signals or waits for
+  bool in_kernel = false;  // on a device, without a group: a kernel signals it or waits for it
   constexpr int end() const { return slot + count; }
 };
 
@@ -131,11 +132,12 @@ struct Clip {
   }
 };
 
-/// What one rank pulls from each peer p of a group, in elements (me and p are indices in the group, me.a and p.a their
-/// coordinates on the group's axis a):
+/// The elements that one rank pulls from each peer p of a group. me and p are indices in the group, me.a and p.a their
+/// coordinates on the group's axis a:
 ///   dst[sum_a p.a * dst_by_peer[a] + sum_d i_d * dst_stride_d]  =  src_of_p[sum_a me.a * src_by_me[a] + sum_d i_d *
 ///   src_stride_d]
-/// for all i_d < extent_d. `by_peer` clips one extent by what peer p holds, `by_me` one by what this rank holds.
+/// for all i_d < extent_d. `by_peer` clips one extent to the elements that peer p holds, `by_me` one to those that this
+/// rank holds.
 struct Exchange {
   Dim dims[kMaxDims] = {};
   int64_t src_by_me[kMaxGroupAxes] = {}, dst_by_peer[kMaxGroupAxes] = {};
@@ -149,16 +151,16 @@ struct Message {
   Dim dims[kMaxDims] = {};
 };
 
-/// A table of messages between two places, once a micro-batch. It owns two flags a micro-batch: "source ready" of a
-/// sender and "all pulled" of a receiver. Slots are the same in all programs.
+/// A table of messages between two places, sent once per micro-batch. It owns two flags per micro-batch: the sender's
+/// "source ready" and the receiver's "all pulled". Slots are the same in all programs.
 struct Transfer {
   int slot, micro_batches;
   std::span<const Message> messages;
   constexpr int end() const { return slot + 2 * micro_batches; }
 };
 
-/// Which elements a running sum takes: all up to its own, or without its own; from the front, or from the end. It may
-/// be a product instead.
+/// The elements that a running sum adds: all up to its own, or (exclusive) without its own; from the first, or
+/// (reverse) from the last. `product`: it multiplies instead.
 struct ScanOrder {
   bool exclusive = false, reverse = false, product = false;
 };

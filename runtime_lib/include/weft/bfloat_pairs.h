@@ -1,7 +1,7 @@
 // Two bfloat16 as one element of a contraction, neighbours along k of both operands. direct_convolution.h sums their
-// products in floats: with AVX512-BF16's vdpbf16ps, which multiplies twice as many numbers at a time as products of
-// floats do, where the CPU has it. Elsewhere each half is a float by itself, and sums are those of floats. Both read
-// the same operands; their sums differ by rounding (vdpbf16ps takes denormal numbers for zero as well).
+// products in floats. A CPU with AVX512-BF16 uses vdpbf16ps, which multiplies twice as many numbers at a time as fp32
+// instructions. Other CPUs convert each half to float and sum as for floats. Both read the same operands. Their sums
+// differ by rounding, and vdpbf16ps flushes denormal numbers to zero.
 #pragma once
 #include <cstdint>
 
@@ -43,13 +43,13 @@ namespace detail {
 typedef uint32_t PairVector __attribute__((vector_size(kVectorBytes)));
 using PairSums = Simd<float>::Vector;
 
-/// Multiplications that it takes for all of an element.
+/// Multiplications for one whole element.
 template <class T>
 inline constexpr int kFactors = 1;
 template <>
 inline constexpr int kFactors<BfloatPair<false>> = 2;
 
-/// What is multiplied at once of pairs: both elements, or one of them as a float.
+/// The part of pairs that one instruction multiplies: both elements, or one of them as a float.
 template <bool kDotProduct, int kFactor>
 [[gnu::always_inline]] inline PairSums pair_factor(PairVector pairs) {
   if constexpr (kDotProduct)

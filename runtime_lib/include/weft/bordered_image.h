@@ -1,5 +1,5 @@
-// Images as direct convolutions read them: with their channels innermost, and a border, so that no tile asks what lies
-// outside. They are copied from images that lie so, or from planes.
+// Images as direct convolutions read them: with channels innermost and a border, so that no tile needs bounds checks.
+// They are copied from images with channels innermost, or from planes.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace weft {
 
-/// Images whose channels lie in planes, [batch][groups * channels][z][y][x]: they are read once, when they get their
-/// border.
+/// Images whose channels lie in planes, [batch][groups * channels][z][y][x]. They are read once, when the bordered copy
+/// is made.
 template <class T>
 struct Planes {
   const T* data;
 };
 
-/// The same of bytes, four of which are one element. Zeros stand where there are fewer.
+/// The same for bytes, four of which are one element. Zeros fill an incomplete one.
 template <class Element>
 struct BytePlanes {
   const Element* data;
@@ -25,13 +25,13 @@ struct BytePlanes {
 
 namespace detail {
 
-/// The image that tiles read: its extents are what the outputs reach, no more.
+/// The image that tiles read. Its extents are only as large as the outputs reach.
 struct BorderedImage {
   int64_t extent[3], channels;
   constexpr int64_t count() const { return extent[0] * extent[1] * extent[2] * channels; }
 };
 
-/// Whether a window hangs over the image.
+/// Whether a window reaches outside of the image.
 constexpr bool reads_border(const SlidingWindow& w) {
   for (int d = 0; d < 3; ++d)
     if (w.pad[d] > 0 || w.at(d, w.out[d] - 1, w.taps[d] - 1) >= w.in[d]) return true;
@@ -71,7 +71,7 @@ inline void put_points(Planes<T> from, int64_t count, int64_t channels, int64_t 
     for (int64_t i = 0; i < count; ++i) out[i * channels + c] = from.data[c * plane + i];
 }
 
-/// kCount bytes of each point as one element, `step` behind the last point's.
+/// Stores kCount bytes of each point as one element, `step` elements after the previous point's.
 template <int64_t kCount, class Element, class Quad>
 [[gnu::always_inline]] inline void put_quads_of(const Element* from, int64_t count, int64_t plane, int64_t step,
                                                 Quad* out) {

@@ -1,11 +1,11 @@
-// Four 8-bit integers as one element of a contraction: unsigned or signed ones of the first operand, signed ones of the
-// second. direct_convolution.h sums their products in 32-bit integers, exactly: with vpdpbusd of AVX-512 or AVX-VNNI,
-// or Arm's sdot, where the machine has it, else by products of 16-bit integers (pmaddwd), whose sums of two never
-// saturate, or of bytes (Arm's smull).
+// Four 8-bit integers as one element of a contraction: unsigned or signed in the first operand, signed in the second.
+// direct_convolution.h sums their products exactly, in 32-bit integers. It uses vpdpbusd of AVX-512 or AVX-VNNI, or
+// Arm's sdot, where the machine has it. Otherwise it multiplies 16-bit integers (pmaddwd), whose sums of two never
+// saturate, or bytes (Arm's smull).
 //
-// vpdpbusd wants its first operand unsigned, sdot signed. The others are read so by flipping the sign bit, which adds
-// 128 to each, or subtracts it; sums begin with what that, and a zero point, add too much: -(zero + shift) * (sum of
-// the second operand).
+// vpdpbusd needs its first operand unsigned, sdot signed. Operands of the other kind are converted by flipping the sign
+// bit, which adds or subtracts 128 (`shift`). To correct for that and for the zero point, sums start from -(zero +
+// shift) * (sum of the second operand).
 #pragma once
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -21,11 +21,11 @@
 
 namespace weft {
 
-/// The instruction that sums the products of four bytes: vpdpbusd as AVX-512 encodes it, or sdot; vpdpbusd as AVX-VNNI
-/// does, which CPUs without AVX-512 have.
+/// The instruction that sums the products of four bytes. Dot: vpdpbusd in AVX-512's encoding, or sdot. VexDot: vpdpbusd
+/// in AVX-VNNI's encoding, for CPUs without AVX-512.
 enum class ByteDot : uint8_t { None, Dot, VexDot };
 
-/// Four elements of the first operand, `Element` each, and what multiplies them.
+/// Four elements of the first operand, of type `Element`, and the instruction that multiplies them.
 template <class Element, ByteDot kInstruction>
 struct ByteQuad {
   static constexpr ByteDot kDot = kInstruction;
@@ -37,7 +37,7 @@ inline constexpr bool is_byte_quad = false;
 template <class Element, ByteDot kDot>
 inline constexpr bool is_byte_quad<ByteQuad<Element, kDot>> = true;
 
-/// What products of T are summed in.
+/// The type in which products of T are summed.
 template <class T>
 struct SumOf {
   using Type = T;
@@ -47,7 +47,7 @@ struct SumOf<ByteQuad<Element, kDot>> {
   using Type = int32_t;
 };
 
-/// Whether kernels of this level have forms of their own for VexDot: the vectors of others are not those of AVX2.
+/// Whether kernels of this level have variants for VexDot, which needs the vector width of AVX2.
 #if defined(__AVX2__) && !defined(__AVX512F__)
 inline constexpr bool kMayHaveVexDot = true;
 #else
@@ -78,20 +78,20 @@ inline ByteDot byte_dot() {
 
 namespace detail {
 
-/// Whether bytes of the first operand are multiplied as signed ones.
+/// Whether bytes of the first operand are multiplied as signed.
 #if defined(__aarch64__)
 inline constexpr bool kBytesAreSigned = true;
 #else
 inline constexpr bool kBytesAreSigned = false;
 #endif
 
-/// What is added to an element to make it so.
+/// The shift that is added to an element to make it so.
 template <class Element>
 inline constexpr int32_t kByteShift = (Element(-1) < 0) == kBytesAreSigned ? 0
                                       : kBytesAreSigned                    ? -128
                                                                            : 128;
 
-/// Keeps g++ from what it would do with a vector before it is in its register.
+/// Forces a vector into a register here, so that g++ does not reorder operations around it.
 template <class Vector>
 [[gnu::always_inline]] inline void keep_in_register([[maybe_unused]] Vector& x) {
 #if defined(__aarch64__)
@@ -101,8 +101,8 @@ template <class Vector>
 #endif
 }
 
-/// Four elements in each lane, as they are multiplied. g++ would take bits apart in a register of another kind, from
-/// where it takes longer to fill the lanes.
+/// Broadcasts four elements to each lane, with the sign that the instruction needs. Otherwise g++ would flip the sign
+/// in a general register, and filling the lanes from there takes longer.
 template <class Element, ByteDot kDot>
 [[gnu::always_inline]] inline Simd<int32_t>::Vector multiplied_bytes(ByteQuad<Element, kDot> x) {
   Simd<int32_t>::Vector bytes = Simd<int32_t>::Vector{} + int32_t(x.bits);

@@ -1,9 +1,8 @@
-// Tiles of convolutions of one filter a channel, of images whose channels lie innermost: a vector of channels of seven
-// outputs side by side, whose rows of taps are known when this is compiled.
+// Tiles of depthwise convolutions with channels innermost. A tile is a vector of channels for seven neighbouring
+// outputs. The shape of a row of taps is a compile-time constant.
 //
-// Their sums go to the kernel's `put` in registers: a sum is of 9 or 25 products only, beside which memory would take
-// as long. What runs over the tiles is compiled once for all kernels of a file, and the usual tiles once for all
-// programs.
+// Sums go to the kernel's `put` in registers: a sum has only 9 or 25 products, and a pass through memory would take as
+// long. The loops over tiles are compiled once for all kernels of a file, and the usual tiles once for all programs.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -17,7 +16,7 @@
 
 namespace weft {
 
-/// What a kernel knows of a row of taps when it is compiled.
+/// The shape of a row of taps, known at compile time.
 struct TapRow {
   int taps, stride, dilation;
   bool operator==(const TapRow&) const = default;
@@ -25,17 +24,18 @@ struct TapRow {
 
 namespace detail {
 
-/// Where a row of taps, or a tap of the first output of a run, lies: in the image, in the filters.
+/// Offsets in the image and in the filters of a row of taps, or of a tap of the first output of a run.
 struct TapPlace {
   int64_t image, filter;
 };
 
-/// Outputs side by side in a tile. Rows of images are often multiples of 7 long, a call passes up to eight vectors in
-/// registers, and where there are 16 registers a row of 7 filters and one element have room beside the sums.
+/// Neighbouring outputs of a tile. Lengths of image rows are often multiples of 7, and a call passes up to eight
+/// vectors in registers. With 16 registers, a row of 7 filters and one element fit beside the sums.
 inline constexpr int kTileOutputs = 7;
 
-/// A kernel's `put` behind a pointer, for a vector of channels of the outputs m .. m + outputs of a tile. `last` is for
-/// the vector that begins early enough to lie inside: the channels of the one in front are not put again.
+/// A type-erased pointer to a kernel's `put`, for a vector of channels of the outputs m .. m + outputs of a tile.
+/// `last` is for the last vector, which begins early enough to end inside: it skips the channels of the previous
+/// vector.
 template <class T>
 struct RegisterPut {
   // Aligned, unlike that of Simd, so that an argument comes in a register.
@@ -67,7 +67,7 @@ inline RegisterPut<T> register_put(const Put& put) {
   return {put_registers<0, T, Put>, put_registers<kSkip, T, Put>, const_cast<void*>(static_cast<const void*>(&put))};
 }
 
-/// A row of outputs, the first of which is output m: its image, and the rows of taps that lie inside.
+/// A row of outputs that begins with output m: its image, and the rows of taps inside the image.
 template <class T>
 struct ConvolvedRow {
   const T* x;
@@ -80,15 +80,15 @@ struct ChannelRange {
   int64_t first, last;
 };
 
-/// A tile of some channels of a row of outputs, and which of the elements that it reads lie inside the image.
+/// A tile of some channels of a row of outputs, and the range of its elements that lies inside the image.
 struct RowTile {
-  int64_t begin;  // the first element, which may lie in front of the image
+  int64_t begin;  // the first element, which may lie before the image's row
   int64_t output, outputs;
   int first_inside, last_inside;
   ChannelRange channels;
 };
 
-/// What all tiles of a convolution have in common.
+/// Data shared by all tiles of a convolution.
 template <class T>
 struct TiledConvolution {
   int64_t channels;
@@ -100,14 +100,14 @@ struct TiledConvolution {
 template <TapRow kRow>
 inline constexpr int kTileElements = (kTileOutputs - 1) * kRow.stride + (kRow.taps - 1) * kRow.dilation + 1;
 
-/// Channels of a tile: their filters, and what the rows of the image of one tile have of them, stay in the nearest
-/// cache. Measured on Zen 5, with square windows.
+/// Channels of a tile: their filters and their elements of the image rows of one tile fit into the first-level cache.
+/// Measured on Zen 5, with square windows.
 template <TapRow kRow, class T>
 inline constexpr int64_t kChannelsTogether = std::clamp<int64_t>(
     30720 / (int64_t{sizeof(T)} * kRow.taps * (kTileElements<kRow> + kRow.taps)) / kPanel * kPanel, kPanel, 128);
 
-/// A vector that is loaded once. g++ loads one again for each product that takes it, and a core has no time for as many
-/// loads as products.
+/// Loads a vector once. Otherwise g++ loads it again for each product, and a core cannot issue as many loads as
+/// products.
 template <class T>
 [[gnu::always_inline]] inline typename Simd<T>::Vector load_once(const T* at) {
   typename Simd<T>::Vector loaded = *reinterpret_cast<const typename Simd<T>::Vector*>(at);
@@ -143,7 +143,7 @@ template <TapRow kRow, bool kEdge, class T>
   }
 }
 
-/// A tile, one vector of channels after another, so that lines of memory are read in order.
+/// Computes a tile, one vector of channels after another, so that cache lines are read in order.
 template <TapRow kRow, bool kEdge, class T>
 [[gnu::always_inline]] inline void convolve_tile(const TiledConvolution<T>& convolution, const ConvolvedRow<T>& row,
                                                  const RowTile& at) {

@@ -1,5 +1,5 @@
-// Windows over images whose channels lie innermost, where every channel is on its own: convolutions of one filter a
-// channel, and pools. Taps outside of the input are left out, so that no image is copied.
+// Windows over images with channels innermost that treat each channel separately: depthwise convolutions and pools.
+// Taps outside of the input are skipped, so that no image is copied.
 //
 //   x        [batch][z][y][x][channels]
 //   filters  [z taps][y taps][x taps][channels]
@@ -19,14 +19,14 @@ namespace weft {
 
 namespace detail {
 
-/// One row of outputs: which rows of the image and of the filters it reads. Places count elements.
+/// The rows of the image and of the filters that one row of outputs reads. Offsets count elements.
 struct WindowRow {
   const SlidingWindow& window;
   int64_t channels;
   TapRange z, y;                    // the taps that lie inside
   int64_t image, filter;            // where the first row of taps begins
   int64_t image_step, filter_step;  // from one row of taps to the next
-  int64_t image_turn, filter_turn;  // added behind the last row of a plane of taps
+  int64_t image_turn, filter_turn;  // added after the last row of a plane of taps
 
   WindowRow(const SlidingWindow& w, int64_t c, int64_t row)
       : window(w), channels(c), z(taps_inside(w, 0, row / w.out[1])), y(taps_inside(w, 1, row % w.out[1])) {
@@ -65,7 +65,7 @@ inline int64_t find_taps(const WindowRow& row, int64_t output, TapRange along, T
   return count;
 }
 
-/// Outputs side by side, or panels of 16 channels of one output, that keep the vector units busy.
+/// Neighbouring outputs, or panels of 16 channels of one output, whose number keeps the vector units busy.
 template <class T>
 inline constexpr int kNeighbours = std::clamp(int(std::bit_floor(unsigned(Simd<T>::kSums / Simd<T>::kPanelVectors))), 2,
                                               8);
@@ -121,13 +121,13 @@ void few_channel_sums(const T* x, int64_t stride, const TapPlace* taps, int64_t 
   if constexpr (kWidth > 1) few_channel_sums<T, U, kWidth / 2>(x, stride, taps, count, filters, width, sums);
 }
 
-/// The most taps whose products are added one after the other.
+/// The most taps whose products are added in sequence.
 inline constexpr int64_t kMostTaps = 2 * kAddedInTurn;
 
 template <class T, int kCount, class Sums>
 void sum_taps(const TapPlace* taps, int64_t count, const Sums& sums, T* to);
 
-/// The sums of very many taps, of either half, so that they keep their digits.
+/// Sums very many taps as two halves, so that the sums keep their digits.
 template <class T, int kCount, class Sums>
 [[gnu::noinline]] void sum_halves(const TapPlace* taps, int64_t count, const Sums& sums, T* to) {
   alignas(64) T more[kCount] = {};
@@ -135,7 +135,7 @@ template <class T, int kCount, class Sums>
   sum_taps<T, kCount>(taps + count / 2, count - count / 2, sums, more);
   for (int64_t i = 0; i < kCount; ++i) to[i] += more[i];
 }
-/// kCount sums that `sums(first tap, taps, to)` makes.
+/// kCount sums, which `sums(first tap, taps, to)` computes.
 template <class T, int kCount, class Sums>
 void sum_taps(const TapPlace* taps, int64_t count, const Sums& sums, T* to) {
   if (count > kMostTaps) return sum_halves<T, kCount>(taps, count, sums, to);
@@ -268,7 +268,7 @@ template <int kWidth, int N, class T, class Combine>
   for (int64_t c = 0; c < kWidth * N; ++c) results[c] = combine(results[c], more[c]);
 }
 
-/// What `combine` makes of the taps of N vectors of `kWidth` channels, a power of two.
+/// Reduces the taps of N vectors of `kWidth` channels, a power of two, with `combine`.
 template <int kWidth, int N, class T, class Combine>
 [[gnu::always_inline]] inline void combine_taps(const T* x, const TapPlace* taps, int64_t count, T identity,
                                                 const Combine& combine, T* results) {
@@ -288,7 +288,7 @@ template <int kWidth, int N, class T, class Combine>
   for (int v = 0; v < N; ++v) *reinterpret_cast<Vector*>(results + v * kWidth) = all[v];
 }
 
-/// The same of less than a panel: vectors, then as many channels as half of one has, and so on.
+/// The same for less than a panel: whole vectors, then half a vector of channels, and so on.
 template <class T, int kWidth = Simd<T>::kLanes, class Combine>
 void combine_few(const T* x, const TapPlace* taps, int64_t count, T identity, const Combine& combine, int64_t width,
                  T* results) {
@@ -302,7 +302,7 @@ void combine_few(const T* x, const TapPlace* taps, int64_t count, T identity, co
 template <class T, class Combine, class Put>
 void pool_run(const OutputRun<T>& run, T identity, int64_t m, const Combine& combine, Put put) {
   constexpr int64_t kLanes = Simd<T>::kLanes, kLeast = std::max<int64_t>(kPanel, kLanes);
-  // Each tap waits for the one before it, so that several vectors have to be under way.
+  // Each tap depends on the previous one, so several vectors must be in flight.
   constexpr int64_t kMost = std::max<int64_t>(kLeast, 4 * kLanes);
   alignas(64) T results[kMost];
   for (int64_t o = 0; o < run.outputs; ++o)
@@ -320,7 +320,7 @@ void pool_run(const OutputRun<T>& run, T identity, int64_t m, const Combine& com
     }
 }
 
-/// Rows of outputs that are worth a thread.
+/// Rows of outputs that are enough work for a thread.
 inline int64_t window_grain(const SlidingWindow& w, int64_t channels) {
   return std::max<int64_t>(1, 65536 / std::max<int64_t>(1, w.out[2] * channels * w.tap_count()));
 }

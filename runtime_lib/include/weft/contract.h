@@ -1,5 +1,5 @@
-// Dense contraction: register-tiled micro-kernel over a second operand that lies, or is packed on the fly, in panels of
-// 16 columns. Tile sizes follow the instruction set: 6 x 16 with AVX2 and NEON, 12 x 32 with AVX-512. `float` or
+// Dense contraction: a register-tiled micro-kernel. The second operand lies in panels of 16 columns, or is packed into
+// them on the fly. Tile sizes follow the instruction set: 6 x 16 with AVX2 and NEON, 12 x 32 with AVX-512. `float` or
 // `double`.
 //
 // Operands in panels are those of panels.h. Sums are handed to
@@ -34,8 +34,8 @@ inline void put_row(int64_t m, int64_t n, int64_t columns, const T* sums, Put& p
     put(m, n, columns, sums);
 }
 
-/// put_row, where the number of columns of all panels together is known when this is compiled; 0: it is not. The last
-/// panel alone may be a part of one.
+/// put_row where the number of columns of all panels together is a compile-time constant; 0: it is not. Only the last
+/// panel may be partial.
 template <int64_t kColumns, class T, class Put>
 inline void put_columns(int64_t m, int64_t n, int64_t columns, const T* sums, Put& put) {
   constexpr int64_t kTail = kColumns % kPanel;
@@ -47,15 +47,15 @@ inline void put_columns(int64_t m, int64_t n, int64_t columns, const T* sums, Pu
     put(m, n, std::integral_constant<int64_t, kTail>{}, sums);
 }
 
-/// A kernel's `put` behind a pointer, for the rows and columns of a whole tile: what multiplies is then compiled once
-/// for all kernels of a file, and a call for each tile costs less than 1 %. A tile is put by a copy, which no store of
-/// bytes can change: what `put` captures by value is then read once a tile, and its loops become vectors.
+/// A type-erased pointer to a kernel's `put`, for the rows and columns of a whole tile. The multiplication is then
+/// compiled once for all kernels of a file, and the call for each tile costs less than 1 %. Each tile calls a copy of
+/// `put`, which no store of bytes can alias. Captures by value are then read once per tile, and loops vectorise.
 template <class T>
 struct TilePut {
   void (*call)(void* put, int64_t m, int64_t n0, int64_t rows, int64_t columns, const T* sums, int64_t row);
   void* put;
 
-  /// Of rows whose sums lie `row` apart.
+  /// Puts rows whose sums lie `row` apart.
   void operator()(int64_t m, int64_t n0, int64_t rows, int64_t columns, const T* sums, int64_t row) const {
     call(put, m, n0, rows, columns, sums, row);
   }
@@ -71,17 +71,17 @@ template <int64_t kColumns, class T, class Put>
 inline TilePut<T> tile_put(Put& put) {
   return {put_rows<kColumns, T, Put>, const_cast<void*>(static_cast<const void*>(&put))};
 }
-/// Where g++ knows that there are whole panels, only these are compiled.
+/// Compiles only the case of whole panels where g++ can tell that there is no other.
 template <class T, class Put>
 [[gnu::always_inline]] inline TilePut<T> tile_put(Put& put, int64_t columns) {
   return columns % kPanel == 0 ? tile_put<kPanel, T>(put) : tile_put<0, T>(put);
 }
 
-/// Rows that are taken through k together.
+/// Rows of a block, which share one pass over k.
 inline constexpr int64_t kBlockRows = 120;
 
-/// A range in parts that differ by one at most. A division takes as long as dozens of products, and a small
-/// contraction has few between two parts: there is none for a single part, and one for all sizes.
+/// A range in parts whose lengths differ by one at most. A division takes as long as dozens of products, which matters
+/// for small contractions. A single part needs no division, several parts only one.
 struct Parts {
   Parts(int64_t length, int64_t count)
       : count(int32_t(count)), each(count == 1 ? length : length / count), longer(length - each * count) {}
@@ -90,7 +90,7 @@ struct Parts {
   int64_t each, longer;
 };
 
-/// What one item computes: rows m0 .. m1 of some panels, from column n on.
+/// The result that one item computes: rows m0 .. m1 of some panels, from column n on.
 struct ItemPlace {
   int64_t m0, m1, n;
 };
@@ -111,7 +111,7 @@ void contract_steps(const Contraction& c, const ItemPlace& at, const A& a, const
   const auto [panel, stride, k0, k, is_first, is_last] = steps;
   const Parts tiles(at.m1 - at.m0, (at.m1 - at.m0 + R - 1) / R);
   const int64_t columns = std::min<int64_t>(kWidth, c.n - at.n), width = is_last && is_first ? 0 : kWidth;
-  // The tiles ask for the same steps of the next P panels, one panel after the other.
+  // The tiles prefetch the same steps of the next P panels, one panel after the other.
   const char* next_panel = reinterpret_cast<const char*>(panel + P * stride);
   const int64_t panel_bytes = k * kPanel * int64_t{sizeof(W)}, round_bytes = kWidth * int64_t{sizeof(W)} * kRound<R>;
   Prefetch<T> next{next_panel, std::max<int64_t>(1, round_bytes / tiles.count)};
@@ -131,10 +131,10 @@ void contract_steps(const Contraction& c, const ItemPlace& at, const A& a, const
   }
 }
 
-/// The sums of so many blocks of k are added in T; those of more in a wider type (weft/sum_type.h).
+/// Sums of up to this many blocks of k are added in T, sums of more in a wider type (weft/sum_type.h).
 inline constexpr int64_t kBlocksInTurn = 16;
 
-/// An item's sums over so many blocks of k that they lose digits in T.
+/// An item's sums over more blocks of k than T can add without losing digits.
 template <class T, int R, int P, class A, class B>
 [[gnu::noinline]] void contract_long_block(const Contraction& c, const ItemPlace& at, const A& a, const B& b,
                                            const Parts& blocks, const TilePut<T>& put) {
@@ -221,7 +221,7 @@ struct Items {
   bool from_end = false;
 };
 
-/// Neighbouring items, with up to R rows in each: as many panels at a time as hide the latency of additions.
+/// Neighbouring items with up to R rows each: it takes enough panels at a time to hide the latency of additions.
 template <class T, int R, class A, class B>
 void contract_few(const Contraction& c, const Cut& cut, const A& a, const B& b, const Items& items,
                   const TilePut<T>& put) {
@@ -282,8 +282,8 @@ decltype(auto) first_operand(const A& a) {
 
 }  // namespace detail
 
-/// To be called where a row of sums is put, with the place of an element in column n0 of that row: brings what lies as
-/// far behind as the panels that are computed next.
+/// Called from `put`, with the address of an element in column n0 of a row: prefetches the columns of that row that are
+/// computed next.
 template <class T>
 inline void fetch_next_columns(const T* at) {
   for (int64_t i = 0; i < kPanel; i += 64 / int64_t{sizeof(T)})

@@ -4,10 +4,10 @@
 //   filters  [groups][ceil(filters / 16)][z taps][y taps][x taps][channels][16], zero padded in the last panel
 //   result   put(m, n0, width, sums) as in contract.h: m counts the outputs of all images, n0 the filters of all groups
 //
-// A tile of outputs is a product of matrices whose rows are read where they lie: the taps of a row of the image, times
-// their channels, are one run of memory. An image with padding is first copied into one with a border of zeros, so
-// that no tile asks for the border. Each sum adds its terms in the order of its taps and channels, whatever the tile,
-// the number of threads or the instruction set.
+// A tile of outputs is a product of matrices whose rows are read in place: the taps of a row of the image, times their
+// channels, are one run of memory. An image with padding is first copied into one with a border of zeros, so that no
+// tile needs bounds checks. Each sum adds its terms in the order of taps and channels, for any tile, number of threads
+// and instruction set.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +25,7 @@ constexpr int64_t packed_filter_count(const SlidingWindow& w, const Convolution&
   return c.groups * packed_count(c.filters, w.tap_count() * c.channels);
 }
 
-/// Packs filters that lie [groups * filters][channels][taps]: what the compiler does with constants.
+/// Packs filters that lie [groups * filters][channels][taps]. The compiler does the same to constants.
 template <class T>
 void pack_filters(const SlidingWindow& w, const Convolution& c, const T* filters, T* out) {
   const int64_t taps = w.tap_count();
@@ -41,7 +41,7 @@ void pack_filters(const SlidingWindow& w, const Convolution& c, const T* filters
 
 namespace detail {
 
-/// What sums of bytes begin with: -(zero + shift) times the sum of each column of P panels.
+/// The values from which sums of bytes start: -(zero + shift) times the sum of each column of P panels.
 template <class T, int P>
 void find_start(const T* panel, int64_t panel_stride, int64_t depth, int32_t zero, int32_t* start) {
   using S = Simd<int32_t>;
@@ -73,8 +73,8 @@ inline void find_first_terms(const SlidingWindow& w, const BorderedImage& image,
   }
 }
 
-/// Some runs of the taps: the first lies `image` elements behind an output's first term, and its filters `panel` behind
-/// the first ones.
+/// Some runs of the taps. The first run begins `image` elements after an output's first term, and its filters `panel`
+/// elements after the first filters.
 struct TapPart {
   TapRuns runs;
   int64_t image, panel;
@@ -90,7 +90,7 @@ struct ConvolutionItems {
   const Convolution& shape;
   const BorderedImage image;
   const TapRuns runs;
-  const int32_t zero;  // of bytes as unsigned ones: what stands for 0
+  const int32_t zero;  // zero point of bytes, taken as unsigned
   const int64_t first_of_all, outputs, depth, blocks, panel_groups, grain;
   const bool has_idle_rows;
 
@@ -110,9 +110,9 @@ struct ConvolutionItems {
         has_idle_rows(leaves_rows_out()) {}
 
   int64_t count() const { return blocks * shape.groups * panel_groups; }
-  /// The runs of outputs m0 .. m1. For large dilations many rows of taps lie outside of the image: those that do for
-  /// all of these outputs are left out. The lowest of these rows of outputs has the first row of taps inside, the
-  /// highest one the last.
+  /// The runs of outputs m0 .. m1. For large dilations many rows of taps lie outside of the image. Rows that are
+  /// outside for all of these outputs are skipped. The lowest row of outputs determines the first row of taps inside,
+  /// the highest row the last.
   TapPart part(int64_t m0, int64_t m1) const {
     if (!has_idle_rows) return {runs, 0, 0};
     const int64_t top = m0 / window.out[2], bottom = (m1 - 1) / window.out[2], y = top % window.out[1];
@@ -127,7 +127,8 @@ struct ConvolutionItems {
   int64_t first_output(int64_t block) const { return outputs * block / blocks; }
 
  private:
-  /// Whether a fourth of the rows of taps or more lie outside. Sums of bytes begin with what all taps take away.
+  /// Whether at least a fourth of the rows of taps lie outside. Not for bytes, whose sums start from a correction for
+  /// all taps.
   bool leaves_rows_out() const {
     if (is_byte_quad<T> || window.out[0] * window.taps[0] > 1) return false;
     int64_t inside = 0;
@@ -155,7 +156,7 @@ struct ConvolutionItems {
 template <class T>
 inline constexpr bool kHasHalves = OutputTile<T>::kHalf < Simd<SumsOf<T>>::kPanelVectors;
 
-/// A kernel's `put` and `ahead` behind pointers, as TilePut.
+/// Type-erased pointers to a kernel's `put` and `ahead`, as TilePut.
 template <class T>
 struct OutputPut {
   TilePut<SumsOf<T>> put;
@@ -167,8 +168,8 @@ void look_ahead(void* ahead, int64_t m, int64_t n0, int64_t rows, int64_t column
   for (int64_t r = 0; r < rows; ++r) (*static_cast<Ahead*>(ahead))(m + r, n0, columns);
 }
 
-/// What one item computes: outputs m0 .. m1 and some filters, from column n on. `first`: where the first term of each
-/// output lies.
+/// The result that one item computes: outputs m0 .. m1 and some filters, from column n on. `first`: the offset of the
+/// first term of each output.
 struct OutputPlace {
   int64_t m0, m1, n, columns;
   const int64_t* first;
@@ -198,7 +199,7 @@ void convolve_block(const ConvolutionItems<T>& items, OutputPlace at, const T* x
   }
 }
 
-/// Widths of tiles that some number of filters asks for. 0: it is not known.
+/// The widths of tiles that are needed for some number of filters. 0: the number is not known.
 struct TileWidths {
   bool wide, narrow;
 };
@@ -237,8 +238,8 @@ void convolve_items(const ConvolutionItems<T>& items, const T* x, const T* filte
   }
 }
 
-/// Items begin .. end of pairs of groups, pairs fastest; a group that is left over goes through convolve_block. Fewer
-/// outputs than a tile has are computed with the last one repeated.
+/// Items begin .. end of pairs of groups, pairs fastest. convolve_block computes a group that is left over. A tile with
+/// too few outputs repeats the last one.
 template <class T>
 void convolve_group_pairs(const ConvolutionItems<T>& items, const T* x, const T* filters, int64_t begin, int64_t end,
                           const OutputPut<T>& out) {
@@ -278,8 +279,8 @@ void convolve_group_pairs(const ConvolutionItems<T>& items, const T* x, const T*
 
 }  // namespace detail
 
-/// Elements of the images with a border that `convolve` makes at a time: none where no window hangs over the image, but
-/// all of them where an image is to be copied.
+/// The number of elements of the bordered images that `convolve` makes at a time. It is 0 if no window reaches outside
+/// of the image, unless images are copied anyway.
 constexpr int64_t border_count(const SlidingWindow& w, const Convolution& c, bool is_copied = false) {
   if (!is_copied && !detail::reads_border(w)) return 0;
   return detail::images_at_a_time(w, c) * detail::bordered_image(w, c).count();
@@ -292,7 +293,7 @@ struct NothingAhead {
 
 namespace detail {
 
-/// A convolution as all kernels of a file share it.
+/// The part of a convolution that all kernels of a file share.
 template <class T, TileWidths kWidths, class X>
 WEFT_ONE_COPY void convolve_all(Team& team, const SlidingWindow& window, const Convolution& c, const X& x,
                                 const T* filters, const OutputPut<T>& out, T outside, int32_t zero) {
@@ -322,10 +323,10 @@ WEFT_ONE_COPY void convolve_all(Team& team, const SlidingWindow& window, const C
 
 }  // namespace detail
 
-/// Calls put for each output and up to 16 filters, once. Before the sums of output m and of `width` filters from n0 on,
-/// up to 32, are computed, ahead(m, n0, width) may prefetch what put writes or adds: results larger than the second
-/// cache are written 1.5 times as fast. `kFilters`: those of a group, where they are known: other widths of put are not
-/// compiled then; 0 otherwise. `x` points to images whose channels lie innermost, or it is Planes.
+/// Calls put once for each output and up to 16 filters. Before the sums of output m and of `width` (up to 32) filters
+/// from n0 on are computed, ahead(m, n0, width) may prefetch memory for put. Results larger than the second-level cache
+/// are then written 1.5 times as fast. `kFilters`: the filters of a group if known, so that other widths of put are not
+/// compiled; else 0. `x` points to images with channels innermost, or is Planes.
 template <class T, int64_t kFilters = 0, class X, class Put, class Ahead = NothingAhead>
 [[gnu::always_inline]] inline void convolve(Team& team, const SlidingWindow& window, const Convolution& c, const X& x,
                                             const T* filters, Put&& put, Ahead&& ahead = {}, T outside = {},
@@ -337,8 +338,8 @@ template <class T, int64_t kFilters = 0, class X, class Put, class Ahead = Nothi
       {detail::tile_put<kFilters, detail::SumsOf<T>>(put), detail::look_ahead<Before>, before}, outside, zero);
 }
 
-/// Sums of products of bfloat16. The channels of `c` count pairs: images and filters hold two channels of each point
-/// side by side, zeros in both where there is one.
+/// Sums of products of bfloat16. The channels of `c` count pairs: images and filters hold two neighbouring channels of
+/// each point, with zeros for a missing one.
 ///
 ///   filters  [groups][ceil(filters / 16)][z taps][y taps][x taps][ceil(channels / 2)][16][2]
 template <int64_t kFilters = 0, class Put, class Ahead = NothingAhead>
@@ -374,9 +375,9 @@ BytePlanes<Element> as_quads(BytePlanes<Element> x) {
 
 }  // namespace detail
 
-/// Sums of products of 8-bit integers minus their zero point with signed ones, whose zero point is 0. The channels of
-/// `c` count fours: images and filters hold four channels of each point side by side, zeros in the filters where there
-/// are fewer. `x` points to such images, or it is BytePlanes.
+/// Sums of products of 8-bit integers, minus their zero point, and signed 8-bit filters with zero point 0. The channels
+/// of `c` count groups of four: images and filters hold four neighbouring channels of each point. Filters have zeros
+/// for missing ones. `x` points to such images, or is BytePlanes.
 ///
 ///   filters  [groups][ceil(filters / 16)][z taps][y taps][x taps][ceil(channels / 4)][16][4]
 template <int64_t kFilters = 0, class X, class Put, class Ahead = NothingAhead>

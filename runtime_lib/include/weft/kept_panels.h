@@ -1,4 +1,4 @@
-// Panels of a matrix that a thread multiplies with one block of rows after the other.
+// Packed panels of a matrix that a thread multiplies with several blocks of rows in turn.
 #pragma once
 #include <cstdint>
 
@@ -6,8 +6,7 @@
 
 namespace weft {
 
-/// Room for the panels of one matrix, and which one has them. What fills it is in panels.h, of which each level of CPUs
-/// has its own.
+/// Memory for the panels of one matrix, and which matrix it holds. panels.h fills it, compiled for each level of CPUs.
 struct KeptPanels {
   explicit KeptPanels(int64_t bytes) : memory(bytes) {}
   const Scratch<char> memory;

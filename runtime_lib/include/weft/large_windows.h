@@ -1,11 +1,11 @@
-// Convolutions of one filter a channel whose windows are about as large as the image, so that there are few outputs:
-// the derivative of the filters of a depthwise convolution. Channels lie innermost, as in channels_last.h.
+// Depthwise convolutions whose windows are about as large as the image, so that there are few outputs: they compute the
+// gradient of the filters of a depthwise convolution. Channels lie innermost, as in channels_last.h.
 //
 //   a vector of channels, one row of the image between zeros     0 0 0 x0 x1 x2 ... x15 0 0 0
 //   times one row of taps, for all outputs of a row at once      sum[o] += row[o + t] * filter[t]
 //
-// A tap is loaded once for all outputs of a row. The sums of a part of a row of taps are made in registers, those of
-// some rows in their own type, and all of them in a wider one, so that they keep their digits (weft/sum_type.h).
+// A tap is loaded once for all outputs of a row. A part of a row of taps is summed in registers, and some rows are
+// summed in the same type. All of them are summed in a wider type, so that sums keep their digits (weft/sum_type.h).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace weft {
 
 namespace detail {
 
-/// Outputs of a row whose sums are in registers together.
+/// Outputs of a row whose sums are in registers at once.
 inline constexpr int kLargeOutputs = 8;
 
 /// One row of taps for U outputs of a vector of channels: `row` and `filters` count vectors and elements.
@@ -69,7 +69,7 @@ class LargeWindows {
     std::fill(row_, row_ + width_, Vector{});
   }
 
-  /// The sums of an output after those of the one before, a vector each.
+  /// Returns the sums of all outputs, a vector for each.
   const T* sum(const T* x, const T* filters) {
     std::fill(sums_, sums_ + w_.out_count(), Vector{});
     is_wide_ = false, parts_ = 0;
@@ -87,7 +87,7 @@ class LargeWindows {
   }
 
  private:
-  /// The tap with which an output reads a position of the image along dimension `d`; -1: it reads it with none.
+  /// The tap with which an output reads a position of the image along dimension `d`; -1: it does not read it.
   int64_t tap_at(int d, int64_t position, int64_t output) const {
     const int64_t distance = position + w_.pad[d] - output * w_.stride[d];
     const bool is_tap = distance >= 0 && distance % w_.dilation[d] == 0 && distance / w_.dilation[d] < w_.taps[d];
@@ -95,7 +95,7 @@ class LargeWindows {
   }
 
   int64_t sum_count() const { return w_.out_count() * Simd<T>::kLanes; }
-  /// Moves the sums of some rows to those of all.
+  /// Adds the sums of some rows to those of all.
   void widen() {
     if (!is_wide_) std::fill_n(wide_.get(), sum_count(), 0);
     for (int64_t i = 0; i < sum_count(); ++i) wide_[i] += sums_memory_[i], sums_memory_[i] = 0;
@@ -118,7 +118,7 @@ class LargeWindows {
 
   const SlidingWindow& w_;
   int64_t channels_;
-  int64_t width_, first_;     // elements of a row with its zeros, and the first of them that is of the image
+  int64_t width_, first_;     // elements of a row with its zeros, and the first of them that belongs to the image
   int64_t skipped_, inside_;  // elements of the image's row that no window reads, and those that follow in the row
   int64_t parts_ = 0;         // parts of rows whose sums are in sums_memory_
   bool is_wide_ = false;
@@ -129,8 +129,8 @@ class LargeWindows {
 
 }  // namespace detail
 
-/// One filter a channel, of a vector of channels at least; arguments as those of convolve_channels. Threads have
-/// vectors of channels of one image each. Calls put(m, n0, width, sums).
+/// One filter per channel, for at least a vector of channels; arguments as those of convolve_channels. An item is a
+/// vector of channels of one image. Calls put(m, n0, width, sums).
 template <class T, class Put>
 void convolve_large_windows(Team& team, const SlidingWindow& window, int64_t batch, int64_t channels, const T* x,
                             const T* filters, Put&& put) {

@@ -13,8 +13,8 @@
 namespace weft {
 namespace detail {
 
-/// Where the terms of an output lie behind the first one: `total` runs of `length` elements. The next run begins
-/// `step` elements behind the one before, and `row_turn` or `plane_turn` more where a row or plane of taps ends.
+/// Offsets of an output's terms from the first one: `total` runs of `length` elements. Each run begins `step` elements
+/// after the begin of the previous one, and `row_turn` or `plane_turn` more after the end of a row or plane of taps.
 struct TapRuns {
   int64_t total, length, step;
   int64_t in_row, row_turn;
@@ -25,11 +25,11 @@ struct TapRuns {
   [[gnu::always_inline]] int64_t turn() const { return next_part(length); }
 };
 
-/// Goes through the runs of the taps, in their order.
+/// Iterates over the runs of the taps in order.
 class RunWalk {
  public:
   [[gnu::always_inline]] explicit RunWalk(const TapRuns& runs) : runs_(runs) {}
-  /// How far it is to the next run.
+  /// The distance to the next run.
   [[gnu::always_inline]] int64_t next() {
     if (++taps_ < runs_.in_row) return runs_.step;
     taps_ = 0;
@@ -64,17 +64,18 @@ using SumsOf = typename SumOf<T>::Type;
 template <class T>
 struct OutputTile {
   static constexpr int kPanels = Simd<SumsOf<T>>::kPanels;
-  /// Rows that keep the vector units busy. With 12 rows of 512 bits the addresses do not fit into registers, and rows
-  /// 4 KB apart do not fit into the first cache, which holds 8 lines of one address modulo 4 KB.
+  /// Rows of a tile that keep the vector units busy. With 12 rows of 512 bits the addresses do not fit into registers,
+  /// and rows 4 KB apart do not fit into the first cache, which holds 8 lines of one address modulo 4 KB.
   static constexpr int kRows = kVectorBytes == 64 ? 8 : Simd<SumsOf<T>>::kRows;
-  /// Terms of one round of the loop. Of few rows a round must be longer to be worth its jump and its additions.
+  /// Terms of one round of the loop. With few rows, a round must be longer to amortise its jump and its address
+  /// additions.
   static constexpr int kSteps = kVectorBytes == 64 ? 4 : 8;
-  /// Of a panel of which no more than half is used: its vectors, and rows where there is no other panel.
+  /// A panel of which at most half is used has kHalf vectors. Its tile has kHalfRows rows if there is no other panel.
   static constexpr int kHalf = half_panel<SumsOf<T>>;
   static constexpr int kHalfRows = std::max(kRows, 8);
 };
 
-/// What add_products multiplies at once of an element of the first operand.
+/// The part of an element of the first operand that add_products multiplies at once.
 template <int kFactor, class T>
 [[gnu::always_inline]] inline auto factor_of(const T& x) {
   if constexpr (is_byte_quad<T>)
@@ -84,7 +85,7 @@ template <int kFactor, class T>
   else
     return x;
 }
-/// The same of elements of the second one, side by side.
+/// The same for neighbouring elements of the second operand.
 template <class T, int kFactor, class Vector>
 [[gnu::always_inline]] inline Vector factors_of(const Vector& w) {
   if constexpr (is_bfloat_pair<T>)
@@ -104,9 +105,9 @@ template <class T, class Vector, class Factor>
     sum += x * w;
 }
 
-/// The sums of a tile in memory, rows kRow apart, to which those in registers are added where a part of the terms ends.
-/// Where that is follows from the places of the terms in the filter, so that an output has the same bits in whichever
-/// tile it is. Very many parts are added up in a wider type (sum_type.h).
+/// The sums of a tile in memory, with rows kRow apart. At the end of each part of the terms, the sums in registers are
+/// added to them. The positions of terms in the filter determine the parts, so that an output has the same bits in any
+/// tile. Very many parts are added up in a wider type (sum_type.h).
 template <class T, int R, int kRow>
 class TileParts {
  public:
@@ -114,7 +115,7 @@ class TileParts {
       : sums_(sums), turn_(runs.turn()), room_(kTermsInTurn - runs.left_out * turn_ % kTermsInTurn) {
     asm("" : "=m"(wide_));  // g++ does not see that it is written before it is read
   }
-  /// To be called after terms of a run, of which `left` follow: whether a part ends here.
+  /// Called after some terms of a run, of which `left` remain. Returns whether a part ends here.
   [[gnu::always_inline]] bool ends(int64_t left) {
     if (left > 0) return true;
     room_ -= turn_;
@@ -122,7 +123,7 @@ class TileParts {
     room_ += kTermsInTurn;
     return true;
   }
-  /// Adds the sums in registers, which begin anew.
+  /// Adds the sums in registers and sets those to 0.
   template <int V, class Vector>
   [[gnu::always_inline]] void add(Vector (&sum)[R][V]) {
     if (parts_ == kTermsInTurn) widen<V* int(sizeof(Vector) / sizeof(T))>();
@@ -173,7 +174,7 @@ class TileParts {
 };
 
 /// sums[r][c] of R outputs and the first V vectors of P panels. `first[r]` is the place of an output's first term. Sums
-/// of bytes begin with `start[c]`.
+/// of bytes start from `start[c]`.
 template <class T, int R, int P, int V>
 [[gnu::always_inline]] inline void sum_output_tile(const T* x, const int64_t* first, const TapRuns& runs, const T* b,
                                                    int64_t panel_stride, SumsOf<T>* sums, Prefetch<T> next,
@@ -262,10 +263,11 @@ void output_tile_of(int64_t rows, const T* x, const int64_t* first, const TapRun
     output_tile<T, R, P, V>(x, first, runs, b, panel_stride, sums, next, start);
 }
 
-/// Channels and filters of a group two of which fill a vector of 512 bits.
+/// The number of channels and filters of a group such that two groups fill a vector of 512 bits.
 inline constexpr int64_t kPairedGroup = 8;
-/// Whether groups of that size are taken in pairs: an element serves one vector of filters only, and broadcasts from
-/// memory come one a cycle or so. A pair's channels are 16 elements side by side, which are broadcast in registers.
+/// Whether groups of that size are computed in pairs. An element is multiplied with one vector of filters only, and a
+/// core does about one broadcast from memory per cycle. A pair's channels are 16 neighbouring elements, which are
+/// broadcast in registers.
 template <class T>
 inline constexpr bool kPairsGroups = kVectorBytes == 64 && std::is_same_v<T, float>;
 inline constexpr int kGroupPairRows = 8;

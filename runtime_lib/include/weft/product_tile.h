@@ -1,8 +1,8 @@
 // Tiles of dense products: R rows of a first operand times panels of 16 columns (panels.h), whose sums lie in
 // registers.
 //
-// A sum of many terms is made of parts: so many terms as keep their digits are added in registers, and parts in the
-// memory of the tile. Where a part ends follows from k alone.
+// A sum of many terms is made of parts, so that it keeps its digits. Terms of a part are added in registers, parts in
+// the memory of the tile. The boundaries of parts follow from k alone.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -29,9 +29,9 @@ struct Strided {
 };
 namespace detail {
 
-/// Whether the tiles of T are called in the runtime library, which has them for each level of CPUs. Only the compiler
-/// defines WEFT_TILES, for kernels that it links with its own library; the sources that it emits compile their tiles.
-/// -march=native may name a CPU whose vectors are wider than those of its level, and the library's tiles are not its.
+/// Whether tiles of T are called in the runtime library, which has them for each level of CPUs. Only the compiler
+/// defines WEFT_TILES, for kernels that it links with its own library. Emitted sources compile their own tiles. With
+/// -march=native, vectors may be wider than those of the CPU's level, which the library's tiles use.
 template <class T>
 constexpr bool has_library_tiles() {
 #if defined(WEFT_TILES)
@@ -42,13 +42,13 @@ constexpr bool has_library_tiles() {
 #endif
 }
 
-/// Vectors of a panel of which no more than half is used: where vectors are short.
+/// Vectors of a panel of which at most half is used. It is less than a whole panel where vectors are short.
 template <class T>
 inline constexpr int half_panel = std::max(1, Simd<T>::kPanelVectors / 2);
 
-/// Few rows alone cannot hide the latency of an addition: a tile of them takes more panels. The sums of k are not cut
-/// for it, so that the order of the additions follows from k alone, and a row has the same bits however many rows are
-/// computed, by whichever thread.
+/// Few rows cannot hide the latency of an addition, so a tile of few rows takes more panels. The sums over k are not
+/// cut for it: the order of additions follows from k alone. A row thus has the same bits for any number of rows and
+/// threads.
 inline constexpr int64_t kFewRows = 3;
 template <class T>
 constexpr int panels_of_few(int64_t rows) {
@@ -56,7 +56,7 @@ constexpr int panels_of_few(int64_t rows) {
   return std::max(S::kPanels, rows == 1 ? std::min(4, 8 / S::kPanelVectors) : 4 / S::kPanelVectors);
 }
 
-/// Rows through a function m -> pointer; unit stride along k.
+/// Rows given by a function m -> pointer; unit stride along k.
 template <class T, class F>
 struct RowFunction {
   const F& f;
@@ -97,8 +97,8 @@ inline ScatteredRows<T, R> tile_rows(const RowFunction<T, F>& a, int64_t m, int6
 template <int R, class A>
 using TileRows = decltype(tile_rows<R>(std::declval<const A&>(), 0, 0));
 
-/// Where a tile is in its R rows. x86 has 16 registers, which are too few for pointers to many rows: a pointer serves
-/// four of them there, as an address may be the sum of two registers.
+/// The current position of a tile in its R rows. x86 has 16 registers, too few for a pointer to each of many rows. One
+/// pointer serves four rows there, since an address may be the sum of two registers.
 template <int R, class A>
 class RowCursor;
 template <int R, class T, class Step>
@@ -116,7 +116,8 @@ class RowCursor<R, EvenRows<T, Step>> {
   [[gnu::always_inline]] void advance(int64_t steps) {
 #pragma GCC unroll 16
     for (int p = 0; p < kPointers; ++p) at_[p] += distance(steps);
-    // Else g++ keeps the sum of each distance with each step of a round, and these do not fit into registers either.
+    // Else g++ precomputes the sum of each distance and each step of a round, and these do not fit into registers
+    // either.
     if constexpr (kRowsOfPointer > 1) asm("" : "+r"(row_), "+r"(three_rows_));
   }
 
@@ -127,7 +128,7 @@ class RowCursor<R, EvenRows<T, Step>> {
   static constexpr int kRowsOfPointer = 1;
 #endif
   static constexpr int kPointers = (R + kRowsOfPointer - 1) / kRowsOfPointer;
-  /// g++ takes the empty step_ of neighbouring steps for one that nobody has written.
+  /// A separate case because g++ warns that the empty step_ of unit steps is uninitialised.
   [[gnu::always_inline]] int64_t distance(int64_t steps) const {
     if constexpr (std::is_same_v<Step, UnitStep>)
       return steps;
@@ -155,7 +156,7 @@ class RowCursor<R, ScatteredRows<T, R>> {
   const T* at_[R];
 };
 
-/// Where a tile is in its P panels.
+/// The current position of a tile in its P panels.
 template <class W, int P>
 class PanelCursor {
  public:
@@ -176,15 +177,15 @@ class PanelCursor {
 template <class T>
 struct Prefetch {
   const char* at;  // in the next panel
-  int64_t bytes;   // every kRound steps
+  int64_t bytes;   // to prefetch every kRound steps
 };
 
-/// Steps of one round of a tile's loop. Wide vectors leave few registers for addresses, and g++ takes more of them the
-/// longer a round is; of few rows a round must be longer to be worth its jump and its additions.
+/// Steps of one round of a tile's loop. Wide vectors leave few registers for addresses, and g++ needs more of them for
+/// longer rounds. With few rows, a round must be longer to amortise its jump and its address additions.
 template <int R>
 inline constexpr int kRound = kVectorBytes == 64 && R > kFewRows ? 4 : 8;
 
-/// sum[r] += row r * the panels in V vectors, for some steps, after which both cursors stand then.
+/// sum[r] += row r * the panels in V vectors, for kSteps steps. Advances both cursors.
 template <class T, int kSteps, int R, int V, class Vector, class Rows, class Panels>
 [[gnu::always_inline]] inline void add_steps(Vector (&sum)[R][V], Rows& rows, Panels& panels) {
   using S = Simd<T>;
@@ -224,7 +225,7 @@ template <int R, int V, class Vector>
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) sum[r][v] += before[r][v];
 }
-/// Moves sums out of the registers, which begin anew.
+/// Moves sums out of the registers and sets those to 0.
 template <int R, int V, class Vector>
 [[gnu::always_inline]] inline void take_tile(Vector (&sum)[R][V], Vector (&taken)[R][V]) {
 #pragma GCC unroll 16
@@ -262,13 +263,13 @@ template <class T, int R, int P, int V, class A, class W>
   sum_tile<T, R, P, V>(a, b, panel_stride, k, sums, add, next);
 }
 
-/// The same in the runtime library (tiles/tiles.cpp), where nothing calls it. The level keeps the functions for
-/// different CPUs apart, which lie in one archive.
+/// The same, defined in the runtime library (tiles/tiles.cpp). The level is a template argument because functions for
+/// different CPUs are in one archive.
 template <Level kFor, class T, int R, int P, int V, class A>
 [[gnu::used]] void library_tile(const A& a, const T* b, int64_t panel_stride, int64_t k, T* sums, bool add,
                                 Prefetch<T> next);
 
-/// Calls the tile of `rows` rows, 1 .. R.
+/// Calls the tile with `rows` rows, 1 .. R.
 template <class T, int R, int P, int V = P* Simd<T>::kPanelVectors, class A, class W>
 void tile_of(int64_t rows, const A& a, int64_t m, int64_t k0, const W* b, int64_t panel_stride, int64_t k, T* sums,
              bool add, Prefetch<T> next) {

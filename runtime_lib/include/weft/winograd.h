@@ -5,9 +5,9 @@
 //
 // of (M + 2) x (M + 2) elements d of a channel and its filter g. Summed over channels, the product * becomes one
 // product of matrices for each of the (M + 2)^2 points: tiles x channels times channels x filters. That is 4 times (M =
-// 4) or 2.25 times (M = 2) less to multiply than the definition. Over 200 random layers the error stays below
-// 2e-5 of the largest result with M = 4 and below 2e-6, as that of a direct convolution, with M = 2 (the test of this
-// header); images or filters that nearly cancel can exceed it, as they can with the definition. An infinity in the
+// 4) or 2.25 times (M = 2) less to multiply than the definition. Over 200 random layers (the test of this header) the
+// error is below 2e-5 of the largest result with M = 4. With M = 2 it is below 2e-6, like that of a direct convolution.
+// Images or filters that nearly cancel can exceed these bounds, as they can with the definition. An infinity in the
 // image makes all outputs of its tiles NaN.
 //
 //   x        [batch][y][x][channels]
@@ -24,7 +24,7 @@ namespace weft {
 
 namespace detail {
 
-/// The transforms of one line; what is written lies `step` apart.
+/// The transforms of one line. Results are written `step` apart.
 template <int M>
 struct WinogradLine;
 
@@ -68,7 +68,7 @@ struct WinogradLine<4> {
   }
 };
 
-/// How the outputs of all images are cut into tiles, and the tiles into blocks that are multiplied at a time.
+/// The division of the outputs of all images into tiles, and of the tiles into blocks that are multiplied at a time.
 template <class T, int M>
 struct WinogradTiles {
   static constexpr int kSide = M + 2, kPoints = kSide * kSide;
@@ -101,8 +101,8 @@ struct WinogradTiles {
   Place place(int64_t tile) const { return {tile / columns % rows * M, tile % columns * M, tile / (rows * columns)}; }
 
  private:
-  /// As many as fit into the second cache, but enough to be worth reading the filters for; fewer where threads would
-  /// have nothing to do.
+  /// As many as fit into the second-level cache, but enough to amortise reading the filters. Fewer if some threads
+  /// would have no work.
   int64_t tiles_of_a_block(int threads) const {
     constexpr int64_t kCache = int64_t{1} << 19, kLeast = 64, kMost = 128;
     const int64_t most = std::clamp(kCache / (kPoints * shape.channels * int64_t{sizeof(T)}), kLeast, kMost);
@@ -113,8 +113,8 @@ struct WinogradTiles {
   }
 };
 
-/// B^T d B of all channels of one tile: point p goes to out + p * line. `zeros`: as many as there are channels, which
-/// stand for elements outside of the image.
+/// B^T d B of all channels of one tile: point p goes to out + p * line. `zeros`: a zero for each channel, for elements
+/// outside of the image.
 template <class T, int M>
 void transform_input(const WinogradTiles<T, M>& tiles, int64_t tile, const T* x, const T* zeros, T* out) {
   using S = Simd<T>;
@@ -195,7 +195,7 @@ void multiply_points(const WinogradTiles<T, M>& tiles, const T* points, int64_t 
   }
 }
 
-/// Hands over the outputs of a tile that exist.
+/// Puts those outputs of a tile that exist.
 template <class T, int M>
 void put_outputs(const WinogradTiles<T, M>& tiles, int64_t tile, int64_t n0, int64_t width, const T* sums,
                  const TilePut<T>& put) {
@@ -219,7 +219,7 @@ void finish_tiles(const WinogradTiles<T, M>& tiles, const T* points, int64_t til
   }
 }
 
-/// A convolution as all kernels of a file share it.
+/// The part of a convolution that all kernels of a file share.
 template <int M, class T>
 WEFT_ONE_COPY void winograd_all(Team& team, const SlidingWindow& window, const Convolution& c, const T* x,
                                 const T* filters, const TilePut<T>& put) {

@@ -1,4 +1,5 @@
-// What emitted kernels call: reductions over blocks and warps, waits for peers, and what the headers below hold.
+// Functions that emitted device kernels call: reductions over blocks and warps, waits for peers, and those of the
+// included headers.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -46,7 +47,7 @@ struct Minimum {
   }
 };
 
-/// Lanes that differ in one bit exchange their values: both sides combine the same two, hence agree.
+/// Lanes that differ in one bit exchange their values. Both combine the same two values, so they agree.
 template <class Combine, class T>
 WEFT_DEVICE T warp_reduce(T value) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) value = Combine()(value, lane_across(value, distance));
@@ -112,7 +113,7 @@ struct Best {
 
 namespace detail {
 
-/// Of equal elements the one with the smallest index is better, with `last` the largest.
+/// Among equal elements, the one with the smallest index is better; with `last`, the one with the largest.
 template <bool largest, bool last, class T>
 WEFT_DEVICE Best<T> better(Best<T> a, Best<T> b) {
   const bool wins = largest ? b.value > a.value : b.value < a.value;
@@ -151,7 +152,7 @@ WEFT_DEVICE Best<T> block_best(T& value, int64_t& index) {
   return best;
 }
 
-/// The first fault is told.
+/// Only the first fault is reported.
 WEFT_DEVICE void IndexCheck::demand_within(const IndexRange& range, int64_t first, int64_t extent) const {
   if (range.is_within(first, extent) || atomicExch(&fault->claimed, 1u) != 0) return;
   fault->name = name;
@@ -167,7 +168,7 @@ WEFT_DEVICE void IndexCheck::demand_from_front(const IndexRange& range, int64_t 
   demand_within(range, 0, extent);
 }
 
-/// Words only grow, and may wrap around. Host memory is far: it is looked at now and then.
+/// Words only grow, and may wrap around. Host memory is slow to read, so it is polled every kLook rounds.
 WEFT_DEVICE bool Peers::poll(const uint32_t* word, uint32_t value, int peer, int element, uint64_t limit_ns) const {
   constexpr int kLook = 256;
   const uint64_t deadline = clock_ns() + limit_ns;
@@ -200,7 +201,7 @@ WEFT_DEVICE bool Peers::wait(const Signal& signal, int i) const {
   return __syncthreads_or(late) == 0;
 }
 
-/// The fence and the barrier put what all threads of the block wrote before the releases.
+/// The fence and the barrier order the writes of all threads of the block before the releases.
 WEFT_DEVICE void Peers::signal(const Signal& signal, int i) const {
   __threadfence_system();
   __syncthreads();
@@ -208,8 +209,8 @@ WEFT_DEVICE void Peers::signal(const Signal& signal, int i) const {
     store_release(flag(p, signal.slot + i), *epoch);
 }
 
-/// The last block to come ends the barrier, and leaves the words as the next one needs them, of whatever kernel. A
-/// block that does not come waits for a peer: that wait is to run out of time first, since it knows what is missing.
+/// The last block to arrive ends the barrier and resets the words for the next one, which may be another kernel's. A
+/// missing block waits for a peer. That wait should time out first, since it knows what is missing.
 WEFT_DEVICE bool Peers::block_barrier() const {
   __syncthreads();
   bool late = false;
@@ -226,8 +227,8 @@ WEFT_DEVICE bool Peers::block_barrier() const {
   return __syncthreads_or(late) == 0;
 }
 
-/// Both ranks of a pair count the barriers that their blocks of one number have entered together on a stream: no slots
-/// to hand out, whatever the groups.
+/// For each block number, both ranks of a pair count the barriers that they have entered together on a stream. Thus no
+/// group needs slots of its own.
 WEFT_DEVICE bool Peers::barrier() const {
   const int block = int(blockIdx.x), slot = barrier_slot + block;
   uint32_t* const counts = barriers + block * world;

@@ -1,5 +1,5 @@
 // Convolutions on a device as products: filters x (channels, taps) times (channels, taps) x outputs. The columns of the
-// second operand are never stored: they are gathered from the input while they are brought into shared memory.
+// second operand are never stored: they are gathered from the input while they are loaded into shared memory.
 #pragma once
 #include "weft/device_product.h"
 #include "weft/sliding_window.h"
@@ -8,7 +8,7 @@ namespace weft {
 
 namespace detail {
 
-/// Filters of one group from `first` on; an element is one channel's tap.
+/// Filters of one group from `first` on. An element is one tap of one channel.
 template <class T>
 class FilterRows {
  public:
@@ -28,14 +28,14 @@ class FilterRows {
   int first_ = 0;
 };
 
-/// What one output of one image reads.
+/// The input elements that one output of one image reads.
 template <class T>
 class GatheredColumn {
  public:
   WEFT_DEVICE GatheredColumn(const SlidingWindow& window, const Convolution& c, int depth, const T* x)
       : window_(window), c_(c), depth_(depth), x_(x) {}
 
-  /// The plane of channel 0, and the input position of tap 0.
+  /// Finds the plane of channel 0 and the input position of tap 0.
   WEFT_DEVICE void start(int64_t group, int64_t column) {
     const int64_t outputs = window_.out_count();
     const bool is_there = column < c_.batch * outputs;
@@ -73,9 +73,9 @@ class GatheredColumn {
 
 }  // namespace detail
 
-/// y[image][filter][output] by put(image, filter, output, sum), for each of them once: x[image][channel][input] and
-/// w[filter][channel][tap] row by row. Sums are of type Sum, for 16-bit floats float. Blocks have Tile::kThreads
-/// threads and take tiles in turn. Channels, filters and outputs of one image of one group are counted in 32 bits.
+/// Calls put(image, filter, output, sum) once for each element of y[image][filter][output]. x[image][channel][input]
+/// and w[filter][channel][tap] are row-major. Sums have type Sum: float for 16-bit floats. Blocks have Tile::kThreads
+/// threads and take tiles in turn. Channels, filters and outputs of one group of an image are counted in 32 bits.
 template <class Tile, class Sum, class T, class Put>
 WEFT_DEVICE void convolve(const SlidingWindow& window, const Convolution& c, const T* x, const T* w, Put&& put) {
   const int64_t outputs = window.out_count(), columns = c.batch * outputs;

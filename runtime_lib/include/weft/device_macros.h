@@ -1,13 +1,13 @@
-// How functions that kernels call are marked, for each compiler that reads them: nvcc, or a plain C++ compiler, which
-// compiles host programs and the emulation that tests use. What differs in device code besides is in weft/grid.h.
+// Markers of functions that kernels call, for each compiler: nvcc, or a plain C++ compiler, which compiles host
+// programs and the emulation that tests use. Other differences of device code are in weft/grid.h.
 #pragma once
 
 #if defined(__CUDACC__)
 #define WEFT_DEVICE __device__ __forceinline__
 #define WEFT_UNROLL _Pragma("unroll")
-/// A loop over what lies in memory anyway: unrolled, it would take registers.
+/// For a loop over data in memory, which would take registers if it were unrolled.
 #define WEFT_KEEP_LOOP _Pragma("unroll 1")
-/// Marks what kernels may call, on any target.
+/// Marks functions that kernels of any target may call.
 #define WEFT_HD __host__ __device__ __forceinline__
 /// nvcc moves a struct that is copied whole 16 bytes at once.
 #define WEFT_COPIED_BY_MEMBER(type)

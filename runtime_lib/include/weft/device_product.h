@@ -1,5 +1,4 @@
-// Products on a device through shared memory, in tiles: what a kernel does that no library's call can stand in, and
-// what a convolution is.
+// Tiled products on a device through shared memory, for kernels that cannot call a library, and for convolutions.
 #pragma once
 #include <utility>
 
@@ -15,7 +14,7 @@ template <class Tile, class Sum>
 class ThreadSums;
 }  // namespace detail
 
-/// What a block computes at once: M rows by N columns, of which a thread has ThreadM x ThreadN.
+/// The tile that a block computes at once: M rows by N columns, ThreadM x ThreadN for each thread.
 template <int M, int N, int ThreadM, int ThreadN>
 struct ProductTile {
   static constexpr int kM = M, kN = N, kThreadM = ThreadM, kThreadN = ThreadN;
@@ -33,8 +32,8 @@ struct Product {
 
 namespace detail {
 
-/// The sums of a block's tile, by thread. Of both operands there are two buffers in shared memory: one is read while
-/// the next products come in.
+/// The sums of a block's tile, by thread. Each operand has two buffers in shared memory: one is read while the other is
+/// filled for the next products.
 template <class Tile, class Sum>
 class ThreadSums {
  public:
@@ -75,9 +74,8 @@ class ThreadSums {
     }
   }
 
-  /// The sums of the parts of a product of very many terms, which lose digits in one sum: so many terms are a part, and
-  /// the sums of so many parts are added up in a wider type. A thread has no registers left for them: they lie in its
-  /// memory.
+  /// Sums a product of very many terms in parts, since one sum would lose digits. A part has kTerms terms. The sums of
+  /// kMost parts are added up in a wider type. They lie in local memory, since no registers are left.
   class Parts {
    public:
     static constexpr int kTerms = 128, kMost = 64;
@@ -89,7 +87,7 @@ class ThreadSums {
       }
       if (++count_ == kMost) widen();
     }
-    /// Gives the sums of all parts back.
+    /// Puts the sums of all parts into `of`.
     WEFT_DEVICE void finish(ThreadSums& of) {
       if (count_ == 0 && !has_all_) return;
       take(of);
@@ -128,11 +126,11 @@ class ThreadSums {
   Sum sums_[kSums];  // by row and column
 };
 
-/// Products of a kernel come one after another: they share this much memory, if that is enough for them.
+/// Products of a kernel run in sequence and share this much memory, if it is enough.
 inline constexpr int kProductRoom = 21 * 1024;
 
-/// A block at work on one tile. `rows.at(m, k)` is an element of row m of the tile, `columns.at(k)` one of the column
-/// that is the thread's own while elements come in; both are zero outside of the operand.
+/// The computation of one tile by a block. `rows.at(m, k)` is an element of row m of the tile. `columns.at(k)` is an
+/// element of the column that this thread loads. Both are zero outside of the operand.
 template <class Tile, class Sum, class Rows, class Columns>
 class ProductBlock {
  public:
@@ -167,7 +165,7 @@ class ProductBlock {
     sums_.each(f);
   }
 
-  /// The column of the tile whose elements the thread brings in.
+  /// The column of the tile whose elements the thread loads.
   static WEFT_DEVICE int own_column() { return int(threadIdx.x) % Tile::kN; }
 
  private:
@@ -231,10 +229,10 @@ struct ProductColumn {
 
 }  // namespace detail
 
-/// y[batch][row][column] by put(batch, row, column, sum), for each of them once: the sum over k of left(batch, row, k)
-/// times right(batch, k, column), which have the type Sum, with a TensorTile its own. Blocks have Tile::kThreads
-/// threads and take tiles in turn; sums are taken in the order of k (of every 16, with tensor cores), whatever the
-/// grid. A barrier of the block stands between two products.
+/// Calls put(batch, row, column, sum) once for each element of y[batch][row][column], the sum over k of left(batch,
+/// row, k) * right(batch, k, column). Both have type Sum, or with a TensorTile its operand type. Blocks have
+/// Tile::kThreads threads and take tiles in turn. Terms are added in the order of k (of groups of 16 with tensor
+/// cores), for any grid. A barrier of the block separates two products.
 template <class Tile, class Sum, class Left, class Right, class Put>
 WEFT_DEVICE void multiply(const Product& product, Left&& left, Right&& right, Put&& put) {
   const int64_t row_tiles = (product.rows + Tile::kM - 1) / Tile::kM;

@@ -1,13 +1,13 @@
-// Elements that data selects, on a device: a warp finds where a mask is true, or the boxes of a line that overlap with
-// no better one.
+// Selection of elements by data, on a device: a warp finds where a mask is true, or does non-maximum suppression of the
+// boxes of a line.
 #pragma once
 #include "weft/boxes.h"
 #include "weft/device_top_k.h"
 
 namespace weft {
 
-/// Calls put(j, i) for the j-th index i below `length` at which load(i) is true, for at most `most` of them, and end(n)
-/// on one lane where there are n.
+/// Calls put(j, i) for the j-th index i below `length` at which load(i) is true, for at most `most` of them. Then it
+/// calls end(n) on one lane, where n is their number.
 template <class Load, class Put, class End>
 WEFT_DEVICE void true_positions_by_warp(int64_t length, int64_t most, const Load& load, const Put& put,
                                         const End& end) {
@@ -23,9 +23,9 @@ WEFT_DEVICE void true_positions_by_warp(int64_t length, int64_t most, const Load
   if (lane() == 0) end(found < most ? found : most);
 }
 
-/// Calls put(j, i) on one lane for j = 0, 1 ... places - 1, where i is the index of the j-th box of the line that
-/// stays, in the order of their scores, or -1 behind the last. score(i) is that of box i of `length`, edge(i, k) its
-/// number k; taken(j) reads what was put.
+/// Calls put(j, i) on one lane for j = 0, 1 ... places - 1, where i is the index of the j-th box that is kept, in the
+/// order of scores. After the last, i is -1. Boxes are numbered below `length`: score(i) is the score of box i, edge(i,
+/// k) its k-th edge. taken(j) reads the index that was put.
 template <class T, BoxForm kForm, class Score, class Edge, class Taken, class Put>
 WEFT_DEVICE void choose_boxes_by_warp(int64_t length, int64_t places, const BoxLimits<T>& limits, const Score& score,
                                       const Edge& edge, const Taken& taken, const Put& put) {

@@ -1,5 +1,5 @@
-// The first elements of a line in the order of order_key.h, on a device: few by as many passes of a warp, many by a
-// block, which finds the key of the last one digit by digit.
+// The first elements of a line in the order of order_key.h, on a device. A warp finds few elements, one in each pass. A
+// block finds many: it computes the key of the last one digit by digit.
 #pragma once
 #include "weft/device.h"
 #include "weft/order_key.h"
@@ -8,7 +8,7 @@ namespace weft {
 
 namespace detail {
 
-/// Of the lanes' elements the first one, on all lanes.
+/// The first of the lanes' elements, on all lanes.
 template <class Key>
 WEFT_DEVICE Ranked<Key> warp_first(Ranked<Key> own) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
@@ -39,7 +39,7 @@ WEFT_DEVICE void top_k_by_warp(int64_t length, int64_t k, const Load& load, cons
 
 namespace detail {
 
-/// The entries of one round of a block: those above the round's least key, in any order.
+/// The most entries of one round of a block. They are those above the round's least key, in any order.
 inline constexpr int kRound = 768;
 
 template <class Key>
@@ -51,7 +51,7 @@ struct RoundMemory {
   Ranked<Key> entries[kRound];
 };
 
-/// A key as an unsigned number of the same order, of which digits are taken.
+/// A key as an unsigned number of the same order, for the extraction of digits.
 template <class Key>
 WEFT_DEVICE std::make_unsigned_t<Key> digits_of(Key key) {
   return std::make_unsigned_t<Key>(key) ^ (std::make_unsigned_t<Key>(1) << (8 * sizeof(Key) - 1));
@@ -75,7 +75,7 @@ WEFT_DEVICE int digit_of(const uint32_t* counts, uint32_t& wanted) {
   return digit;
 }
 
-/// Of the elements behind `last` the key of the count-th; `ties`: how many with that key are among the first `count`.
+/// The key of the count-th element after `last`. `ties`: how many with that key are among the first `count`.
 template <class T, Extreme kExtreme, class Load>
 WEFT_DEVICE OrderKey<T> least_key(int64_t length, uint32_t count, const Load& load, Ranked<OrderKey<T>> last,
                                   uint32_t* counts, uint32_t& ties) {

@@ -1,6 +1,6 @@
-// A thread's place in the grid, vectors of elements, the shared memory of a block, what lanes tell each other, and
-// words that ranks share: what all other device headers stand on, and all that a compiler of device code is asked
-// beyond C++. Compiled by nvcc, or by a plain C++ compiler over the emulation that tests use.
+// The base of all other device headers, and all use of device features beyond C++. It has thread indices, vectors of
+// elements, shared memory, shuffles of lanes and words shared by ranks. Compiled by nvcc, or by a plain C++ compiler
+// over the emulation that tests use.
 #pragma once
 #if !defined(__CUDACC__)
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// Numbers in the whole grid, and how many there are: loops take every so-manieth element or row, so any grid is right.
+// Indices in the whole grid, and their number: loops have this number as stride, so any grid is correct.
 
 WEFT_DEVICE int64_t thread() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 WEFT_DEVICE int64_t threads() { return int64_t(gridDim.x) * blockDim.x; }
@@ -49,29 +49,29 @@ WEFT_DEVICE T* shared() {
 #endif
 }
 
-/// What the steps of a loop over chunks keep there, one step after another: with a barrier of the block in between.
-/// The largest is a tile that is transposed, of 8-byte elements.
+/// Bytes of shared memory that the steps of a loop over chunks use in turn, with a barrier of the block between them.
+/// The largest use is a transposed tile of 8-byte elements.
 inline constexpr int kStepRoom = 32 * 33 * 8;
 
-/// From byte `first` on, a multiple of 16.
+/// That memory from byte `first` on, a multiple of 16.
 template <class T>
 WEFT_DEVICE T* step_room(int first) {
   return reinterpret_cast<T*>(shared<unsigned char, kStepRoom, -5>() + first);
 }
 
-// The value of another lane of the warp. Shuffles have 4 or 8 bytes: less travels in an int.
+// The value of another lane of the warp. Shuffles move 4 or 8 bytes: smaller types are converted to int.
 
 namespace detail {
 template <class T>
 using Carrier = std::conditional_t<(sizeof(T) < 4), int, T>;
 }
 
-/// Of the lane whose number differs in the bit `distance`.
+/// The value of the lane whose number differs in the bit `distance`.
 template <class T>
 WEFT_DEVICE T lane_across(T value, int distance) {
   return T(__shfl_xor_sync(0xffffffffu, detail::Carrier<T>(value), distance));
 }
-/// Of the lane `distance` before this one.
+/// The value of the lane `distance` before this one.
 template <class T>
 WEFT_DEVICE T lane_before(T value, int distance) {
   return T(__shfl_up_sync(0xffffffffu, detail::Carrier<T>(value), unsigned(distance)));
@@ -88,7 +88,7 @@ WEFT_DEVICE uint32_t load_acquire(const uint32_t* word) {
 WEFT_DEVICE void store_release(uint32_t* word, uint32_t value) {
   asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
 }
-/// Of the blocks of one device: what all who added before have written is visible.
+/// For the blocks of one device: writes of all blocks that added before are visible.
 WEFT_DEVICE uint32_t add_acquire_release(uint32_t* word, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(value) : "memory");

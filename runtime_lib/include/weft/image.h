@@ -7,14 +7,14 @@
 //   C .. C + checksums * 24       one Checksum for each slice, in the order of the slices
 //   the last 64 bytes             Footer
 //
-// All numbers are little endian and count from the beginning of the section or file. The section is of the kind that no
-// process loads and that tools such as strip keep; it begins at a multiple of 4096 of its file. With emitted sources
-// weights.bin lies beside the executable, or is named by --weights FILE: the same bytes without the manifest, which
-// lies beside it as manifest.json.
+// All numbers are little endian and count from the beginning of the section or file. The section is of a kind that is
+// not loaded into memory and that tools such as strip keep. It begins at a multiple of 4096 in its file. With emitted
+// sources, weights.bin lies beside the executable, or --weights FILE names it. It has the same bytes without the
+// manifest, which lies beside it as manifest.json.
 //
 // Inside the weights: Segment i of a program covers bytes [begin, end) of a rank's image, begin = 0 or the previous
-// segment's end rounded up to 4096. Its slices have round_up(end - begin, 4096) bytes each and lie one behind the other
-// in the order of the group's index, from byte Segment::file (or behind the previous segment's last slice).
+// segment's end rounded up to 4096. Its slices have round_up(end - begin, 4096) bytes each. They are contiguous, in the
+// order of the group's index, from byte Segment::file (or the end of the previous segment's last slice) on.
 //
 // Checksums are CRC-32C (Castagnoli). A file without a footer was cut short: the footer is written last.
 #pragma once
@@ -25,7 +25,7 @@ namespace weft {
 inline constexpr char kImageMagic[8] = {'W', 'E', 'F', 'T', 'I', 'M', 'G', '3'};
 inline constexpr const char* kImageSection = ".weft";
 
-/// Of the bytes [begin, begin + bytes) of the weights: one slice of a segment.
+/// The checksum of bytes [begin, begin + bytes) of the weights, one slice of a segment.
 struct Checksum {
   uint64_t begin, bytes;
   uint32_t crc;

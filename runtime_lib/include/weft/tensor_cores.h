@@ -6,8 +6,8 @@
 
 namespace weft {
 
-// Matrices of 16 x 16. All lanes of a warp call what has to do with them together; which lane holds which element is
-// not told.
+// Matrices of 16 x 16. All lanes of a warp call their functions together. The mapping of elements to lanes is
+// unspecified.
 
 namespace tensor {
 
@@ -34,7 +34,7 @@ template <class T>
 using Columns = detail::Fragment<nvcuda::wmma::matrix_b, detail::Native<T>, nvcuda::wmma::row_major>;
 using Sums = detail::Fragment<nvcuda::wmma::accumulator, float>;
 
-/// From an address that is a multiple of 32 bytes; rows are `stride` elements apart, a multiple of 8.
+/// Loads from an address that is a multiple of 32 bytes. Rows are `stride` elements apart, a multiple of 8.
 template <class Fragment, class T>
 WEFT_DEVICE void load(Fragment& fragment, const T* from, int stride) {
   nvcuda::wmma::load_matrix_sync(fragment, reinterpret_cast<const detail::Native<T>*>(from), unsigned(stride));
@@ -47,7 +47,7 @@ template <class Tile, class T>
 class WarpSums;
 }
 
-/// What a block computes at once: M rows by N columns, of which a warp has WarpM x WarpN. T: the operands' type.
+/// The tile that a block computes at once: M rows by N columns, WarpM x WarpN for each warp. T: the operands' type.
 template <class T, int M, int N, int WarpM, int WarpN>
 struct TensorTile {
   static constexpr int kM = M, kN = N, kWarpM = WarpM, kWarpN = WarpN;
@@ -59,8 +59,8 @@ struct TensorTile {
 
 namespace detail {
 
-/// The sums of a block's tile, by warp, as ThreadSums has them by thread. Which thread has which sum is theirs to know:
-/// `each` takes them through the memory of the operands.
+/// The sums of a block's tile, by warp, as ThreadSums has them by thread. The mapping of sums to threads is
+/// unspecified, so `each` copies them through the operands' shared memory.
 template <class Tile, class T>
 class WarpSums {
  public:
@@ -102,7 +102,7 @@ class WarpSums {
     }
   }
 
-  /// Sums of products of 16 bits, of which one instruction adds 16, keep the digits of their result in one float.
+  /// No parts: one instruction adds 16 products of 16-bit operands, so that one float keeps the digits of the result.
   struct Parts {
     static constexpr int kTerms = 1 << 30;
     WEFT_DEVICE void take(WarpSums&) {}

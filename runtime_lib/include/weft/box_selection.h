@@ -1,5 +1,5 @@
-// Boxes that overlap with no better one, on the host: the boxes of a line come off a heap by their scores, and each is
-// compared with those that stay, which are vector operations.
+// Non-maximum suppression on the host. Boxes of a line come off a heap by their scores. Vector operations compare each
+// with the boxes that were kept.
 #pragma once
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace weft {
 
 namespace detail {
 
-/// The boxes that stay, each edge in an array of its own.
+/// The boxes that were kept, each edge in an array of its own.
 template <class T>
 class KeptBoxes {
  public:
@@ -48,8 +48,9 @@ class KeptBoxes {
 
 }  // namespace detail
 
-/// Calls put(j, i) for j = 0, 1 ... places - 1, where i is the index of the j-th box of the line that stays, in the
-/// order of their scores, or -1 behind the last. score(i) is that of box i of `length`, edge(i, k) its number k.
+/// Calls put(j, i) for j = 0, 1 ... places - 1, where i is the index of the j-th box that is kept, in the order of
+/// scores. After the last, i is -1. Boxes are numbered below `length`: score(i) is the score of box i, edge(i, k) its
+/// k-th edge.
 template <class T, BoxForm kForm, class Score, class Edge, class Put>
 void choose_boxes(int64_t length, int64_t places, const BoxLimits<T>& limits, const Score& score, const Edge& edge,
                   const Put& put) {

@@ -27,7 +27,7 @@ class CodePoints {
   }
   constexpr char32_t point() const { return point_; }
   constexpr bool is_valid() const { return is_valid_; }
-  /// The bytes of this code point and of all behind it.
+  /// The bytes of this code point and of all that follow.
   constexpr std::string_view rest() const { return rest_; }
 
  private:

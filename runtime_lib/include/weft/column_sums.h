@@ -1,6 +1,6 @@
 // Sums down the columns of a matrix that is computed element by element: neighbours in memory belong to different sums.
-// Four vectors of sums do not wait for each other, and two cache lines of a row come together: 32 columns at a time
-// take half the time of 16 where no cache holds the matrix.
+// Four vectors of sums are independent, and two cache lines of a row are read together. Where no cache holds the
+// matrix, 32 columns at a time take half the time of 16.
 #pragma once
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace weft {
 
 namespace detail {
 
-/// Sums of `kColumns` columns from `column` on, handed to put(column, sum) but for the first `skip` of them. The order
+/// Sums `kColumns` columns from `column` on and calls put(column, sum), except for the first `skip` of them. The order
 /// of additions depends on `count` alone.
 template <class T, int kColumns, class Element, class Put>
 [[gnu::always_inline]] inline void sum_some_columns(int64_t column, int64_t skip, int64_t count, const Element& element,

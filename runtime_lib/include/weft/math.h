@@ -1,8 +1,8 @@
-// Scalar functions for emitted kernels. The float ones are branch-free polynomials and quotients without a call, so
-// that loops over them vectorise: error below 4e-7 of the result where they do not say more; infinities, NaN and large
-// arguments give what libm gives, but exp is 0 below 2^-125.5, and each gelu has bounds of its own. The double ones are
-// libm. Compile without -ffast-math, -ffinite-math-only and -fassociative-math: the range reductions depend on the
-// order of operations. On a device the float functions are CUDA's.
+// Scalar functions for emitted kernels. The float functions are branch-free polynomials and quotients without a call,
+// so that loops over them vectorise. Their error is below 4e-7 of the result unless they state another bound. For
+// infinities, NaN and large arguments they agree with libm, except that exp is 0 below 2^-125.5. Each gelu has bounds
+// of its own. The double functions are libm's. Compile without -ffast-math, -ffinite-math-only and -fassociative-math:
+// the range reductions depend on the order of operations. On a device the float functions are CUDA's.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -26,9 +26,9 @@ namespace detail {
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 [[gnu::weak, gnu::visibility("hidden")]] extern const float kNegativeZero[1];
 const float kNegativeZero[1] = {-0.0f};
-/// `x`, of which g++ then knows nothing: -0 changes no number, and the value of a weak array is the linker's to choose.
-/// What follows a choice between a number and a constant g++ 12 would compute for both and blend by masks; with a
-/// number that it does not know the choice is one instruction for vectors. The sum is taken out of loops.
+/// `x`, but not as a constant that g++ can fold: adding -0 changes no number, and the linker decides the value of a
+/// weak array. After a choice between a number and a known constant, g++ 12 computes what follows for both and blends
+/// by masks. With an unknown number the choice is one vector instruction. g++ moves the addition out of loops.
 template <class T>
 T unfolded(T x) {
   return x + T(*kNegativeZero);
@@ -40,8 +40,8 @@ WEFT_HD T unfolded(T x) {
 }
 #endif
 
-/// The larger of x and a constant; NaN where x is. The operands stand as the x86 instruction has them, which
-/// returns the second where one is NaN.
+/// The larger of x and a constant; NaN where x is. The operands are in the order of the x86 instruction, which returns
+/// the second one if either is NaN.
 template <class T>
 WEFT_HD T at_least(T x, T constant) {
   const T limit = unfolded(constant);
@@ -97,7 +97,7 @@ WEFT_HD float two_to(float x, int power) {
   return power_of_two(shifted) * factor;
 }
 
-/// A quotient that goes to 1 and -1 for large x, taken back where rounding or its growth has led it beyond.
+/// Clamps to [-1, 1] a quotient that tends to 1 and -1 for large x, since rounding or growth may exceed that.
 WEFT_HD float saturated(float quotient) { return at_most(at_least(quotient, -1.0f), 1.0f); }
 }  // namespace detail
 
@@ -222,7 +222,7 @@ WEFT_HD double gelu_tanh(double x) {
 }
 WEFT_HD double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-// The rest of ONNX's functions of one number, under one name for both types.
+// ONNX's other functions of one number, under one name for both types.
 template <class T>
 WEFT_HD T sqrt(T x) {
   return std::sqrt(x);
@@ -253,7 +253,7 @@ WEFT_HD bool is_inf(T x) {
   return (x < 0 ? -x : x) == std::numeric_limits<T>::infinity();
 }
 
-/// `x`, of which the compiler then knows nothing.
+/// `x`, hidden from the compiler's constant folding.
 template <class T>
 T opaque(T x) {
   const volatile T kept = x;
@@ -278,7 +278,7 @@ WEFT_HD constexpr T nan_or(T x, T other) {
 }
 WEFT_HD constexpr float nan_or(float x, float other) { return select(x != x, x, other); }
 
-/// Whether the compiler knows the number `x`, a float or a double.
+/// Whether `x`, a float or a double, is a constant that the compiler knows.
 template <class T>
 [[gnu::always_inline]] WEFT_HD constexpr bool is_constant([[maybe_unused]] T x) {
 #if defined(__CUDACC__)  // where one instruction serves both
@@ -289,9 +289,8 @@ template <class T>
 }
 }  // namespace detail
 
-/// As ONNX and NumPy: NaN wins. With a constant one instruction for vectors; else two steps without a branch, of which
-/// the first is one instruction and the second does not wait for `a`, which reductions carry along. Also of g++'s
-/// vectors of numbers.
+/// As in ONNX and NumPy: NaN wins. With a constant it is one vector instruction. Otherwise it is two branch-free steps,
+/// and the second does not depend on `a`, the operand that reductions carry. Also for g++'s vector types.
 template <class T>
 [[gnu::always_inline]] WEFT_HD constexpr T maximum(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -300,7 +299,7 @@ template <class T>
   }
   return detail::nan_or(b, b > a ? b : a);
 }
-/// What pools combine by.
+/// The functions with which pools combine elements.
 struct Largest {
   template <class T>
   [[gnu::always_inline]] constexpr T operator()(T a, T b) const {

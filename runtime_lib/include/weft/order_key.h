@@ -1,5 +1,5 @@
-// The order in which TopK takes the elements of a line, as whole numbers: a greater key comes first, and of equal keys
-// the one of the lower index. NaN counts as greater than every number, as in NumPy; 0 and -0 are equal.
+// The order of TopK as integer keys: the greater key comes first, and for equal keys the lower index. NaN is greater
+// than every number, as in NumPy; 0 and -0 are equal.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -45,7 +45,7 @@ struct Ranked {
   }
 };
 
-/// What every element comes behind, and what comes behind every element of a line.
+/// Sentinels: one before every element of a line, and one after every element.
 template <class Key>
 WEFT_HD Ranked<Key> before_all() {
   return {std::numeric_limits<Key>::max(), -1};

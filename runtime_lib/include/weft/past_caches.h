@@ -1,5 +1,5 @@
-// Stores of what no cache will hold until it is read: past the caches memory need not be read first, and what they hold
-// stays. On CPUs without such stores they are plain ones.
+// Non-temporal stores of data that no cache will hold until it is read. They avoid reading the memory first, and do not
+// evict other data. On CPUs without such stores they are plain ones.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 namespace weft {
 
 namespace detail {
-/// `to` lies where a vector may begin.
+/// `to` is aligned for a vector.
 template <class Vector>
 [[gnu::always_inline]] inline void store_vector_past_caches(void* to, const Vector& x) {
 #if defined(__clang__)
@@ -34,14 +34,15 @@ template <class T, class Element>
   using Row = detail::RowVectors<T>;
   constexpr int64_t kLanes = Row::kLanes, kBlock = Row::kBlock;
   constexpr int64_t kLineBytes = 64, kLine = kLineBytes / int64_t(sizeof(T));
-  // Up to the next line as usual: of a line that two threads share, each would write its part to memory by itself.
+  // Plain stores up to the next cache line: two threads that share a line would each write their part to memory
+  // separately.
   const uintptr_t address = reinterpret_cast<uintptr_t>(row + first);
   const int64_t into_line = int64_t(address % kLineBytes / sizeof(T));
   const int64_t next_line = into_line == 0 ? first : first + kLine - into_line;
 #pragma omp simd
   for (int64_t before = first; before < (next_line < last ? next_line : last); ++before) row[before] = element(before);
   int64_t c = next_line;
-  if (address % sizeof(T) == 0)  // else no vector may begin anywhere
+  if (address % sizeof(T) == 0)  // else no address is aligned for a vector
     for (; c + kBlock * kLanes <= last; c += kBlock * kLanes) {
       typename Row::Vector block[kBlock];
       Row::take(block, c, element);
@@ -52,7 +53,7 @@ template <class T, class Element>
   for (int64_t rest = c; rest < last; ++rest) row[rest] = element(rest);
 }
 
-/// What this thread has stored past the caches comes before what it stores from now on.
+/// Orders this thread's earlier non-temporal stores before its later stores.
 inline void finish_stores() {
 #if defined(__SSE2__)
   __builtin_ia32_sfence();

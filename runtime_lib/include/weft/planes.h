@@ -1,4 +1,4 @@
-// What host kernels do to planes under a sliding window: unfold them into products of matrices, pool, convolve.
+// Sliding windows over planes for host kernels: unfolding for products of matrices, pools, convolutions.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -43,8 +43,8 @@ inline void unfold_run(const SlidingWindow& w, int64_t channels, const T* x, int
 }
 }  // namespace detail
 
-/// The columns of `channels` planes x[channel][input] in panels of 16 outputs: columns[output / 16][channel][tap][16],
-/// as a packed second operand lies; what is behind the last output is zero. Only `count` panels from panel
+/// Unfolds `channels` planes x[channel][input] into panels of 16 outputs: columns[output / 16][channel][tap][16], the
+/// layout of a packed second operand. Columns after the last output are zero. It writes only `count` panels from panel
 /// `first_panel` on.
 template <class T>
 void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, int64_t first_panel, int64_t count,
@@ -66,13 +66,13 @@ void unfold(Team& team, const SlidingWindow& w, int64_t channels, const T* x, in
 }
 
 namespace detail {
-/// What `combine` makes of elements that come one after the other, as `count` neighbours each. Very many are combined
-/// in parts, so that sums of them keep their digits (weft/sum_type.h).
+/// Reduces a sequence of rows of `count` elements with `combine`. Very many are combined in parts, so that sums keep
+/// their digits (weft/sum_type.h).
 template <class T>
 class InParts {
  public:
   InParts(int64_t count, int64_t most) : count_(count), part_(most > kAddedInTurn ? count : 0) {}
-  /// Calls add(i, to) for each i below `total`, which combines with what is there, and leaves the result in `all`.
+  /// Calls add(i, to) for each i below `total`, which combines element i into `to`. The result is in `all`.
   template <class Combine, class Add>
   void run(int64_t total, T identity, const Combine& combine, T* all, const Add& add) {
     std::fill_n(all, count_, identity);
@@ -141,7 +141,8 @@ void pool_planes(Team& team, const SlidingWindow& w, int64_t planes, const T* x,
 }
 
 namespace detail {
-/// The sums of a row of outputs over very many taps: those of some taps are added up in a wider type (sum_type.h).
+/// The sums of a row of outputs over very many taps. Sums over some of the taps are added up in a wider type
+/// (sum_type.h).
 template <class T>
 class TapSums {
  public:
@@ -152,7 +153,7 @@ class TapSums {
     std::fill_n(of_part_.get(), outputs_, T(0));
     if (taps_ > kMostInTurn) std::fill_n(of_all_.get(), outputs_, 0);
   }
-  /// Where the products of the next tap are added.
+  /// The sums to which the products of the next tap are added.
   T* of_next_tap() {
     if (in_part_++ == kMostInTurn) finish_part(), in_part_ = 1;
     return of_part_.get();
@@ -176,7 +177,7 @@ class TapSums {
   const Scratch<T> of_part_;
   const Scratch<SumOfSums<T>> of_all_;
 };
-/// The outputs first .. last of a row whose tap lies inside the image, and where that of output 0 would lie.
+/// The outputs first .. last of a row whose tap lies inside the image. `shift`: the position of output 0's tap.
 struct TapReach {
   int64_t first, last, shift;
 };

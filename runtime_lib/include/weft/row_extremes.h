@@ -1,6 +1,6 @@
-// The largest and the smallest element of a row that is computed element by element. Four vectors of results do not
-// wait for each other, and the lanes of the last one are combined as a tree: g++ carries one vector through a loop,
-// and combines its lanes one behind the other.
+// The largest and the smallest element of a row that is computed element by element. Four vectors of results are
+// independent of each other, and the lanes of the last one are combined as a tree. By itself, g++ would carry one
+// vector through a loop and combine its lanes in sequence.
 #pragma once
 #include <limits>
 
@@ -37,7 +37,7 @@ struct Smallest {
   }
 };
 
-/// Whether a lane has met a NaN.
+/// Tracks whether a lane has met a NaN.
 template <class T>
 class NanWatch {
  public:
@@ -50,8 +50,8 @@ class NanWatch {
  private:
   decltype(Vector() != Vector()) met_ = {};
 };
-/// Among the bits of floats without their signs those of a NaN are the largest: a CPU has more units for integers than
-/// for comparisons of floats.
+/// Compares bits without the sign, which are largest for NaN: a CPU has more units for integers than for comparisons of
+/// floats.
 template <>
 class NanWatch<float> {
  public:
@@ -69,7 +69,7 @@ class NanWatch<float> {
   Bits largest_ = {};
 };
 
-/// The extreme of `count` elements, NaN where one of them is: the result depends on no order.
+/// The extreme of `count` elements, NaN if one of them is: the result does not depend on the order.
 template <class Extreme, class T, class Element>
 [[gnu::always_inline]] inline T row_extreme(int64_t count, const Element& element) {
   using Row = RowVectors<T>;
@@ -95,7 +95,7 @@ template <class Extreme, class T, class Element>
   int64_t i = 0;
   for (; i + kBlock * kLanes <= count; i += kBlock * kLanes) take(std::integral_constant<int64_t, kBlock>(), i);
   for (; i + kLanes <= count; i += kLanes) take(std::integral_constant<int64_t, 1>(), i);
-  if (i < count) take(std::integral_constant<int64_t, 1>(), count - kLanes);  // some elements once more
+  if (i < count) take(std::integral_constant<int64_t, 1>(), count - kLanes);  // repeats some elements
   const Vector all =
       Extreme::ignoring_nan(Extreme::ignoring_nan(best[0], best[1]), Extreme::ignoring_nan(best[2], best[3]));
   return all_lanes<T, kVectorBytes>(nan.nan_or(all), [](auto a, auto b) { return Extreme::of(a, b); });
@@ -103,12 +103,12 @@ template <class Extreme, class T, class Element>
 
 }  // namespace detail
 
-/// The largest of element(0) .. element(count - 1); NaN where one of them is, and -infinity of none.
+/// The largest of element(0) .. element(count - 1); NaN if one of them is; -infinity if `count` is 0.
 template <class T, class Element>
 [[gnu::always_inline]] inline T maximum_of(int64_t count, const Element& element) {
   return detail::row_extreme<detail::Largest, T>(count, element);
 }
-/// The smallest likewise, and infinity of none.
+/// The smallest likewise; infinity if `count` is 0.
 template <class T, class Element>
 [[gnu::always_inline]] inline T minimum_of(int64_t count, const Element& element) {
   return detail::row_extreme<detail::Smallest, T>(count, element);

@@ -1,6 +1,6 @@
-// The sum of a row that is computed element by element. Four vectors of sums do not wait for each other, and the lanes
-// of the last one are added as a tree: g++ carries one vector through a loop, and adds its lanes one behind the other.
-// Sums of very many elements are taken in parts (sum_type.h).
+// The sum of a row that is computed element by element. Four vectors of sums are independent of each other, and the
+// lanes of the last one are added as a tree. By itself, g++ would carry one vector through a loop and add its lanes in
+// sequence. Very many elements are summed in parts (sum_type.h).
 #pragma once
 #include <algorithm>
 
@@ -38,7 +38,7 @@ template <class T, int64_t kBlock, class Element>
 
 template <class T, int64_t kBlock, class Element>
 [[gnu::always_inline]] inline T row_sum(int64_t count, const Element& element) {
-  // The errors of lanes cancel out in part, so that each may add more elements than a sum of one lane.
+  // The errors of lanes partly cancel, so that each may add more elements than a sum of one lane.
   constexpr int64_t kPart = 4 * kAddedInTurn * kBlock * RowVectors<T>::kLanes;
   if (count <= kPart) return sum_of_part<T, kBlock>(0, count, element);
   SumOfSums<T> sum = 0;
@@ -53,8 +53,8 @@ template <class T, class Element>
 [[gnu::always_inline]] inline T sum_of(int64_t count, const Element& element) {
   return detail::row_sum<T, 4>(count, element);
 }
-/// The same where an element is stored as it is computed, which takes longer than an addition: one vector at a time, so
-/// that there are registers for what computes it.
+/// The same for an `element` that also stores what it computes, which takes longer than an addition. One vector at a
+/// time leaves registers for the computation.
 template <class T, class Element>
 [[gnu::always_inline]] inline T sum_of_stored(int64_t count, const Element& element) {
   return detail::row_sum<T, 1>(count, element);

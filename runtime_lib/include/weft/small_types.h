@@ -1,5 +1,6 @@
-// Element types of at most 8 bits, each of them a byte in memory: small floats as ONNX defines them, computed in float,
-// and 2-bit and 4-bit integers, computed as 8-bit ones. What a small float's code means follows from its format.
+// Element types of at most 8 bits, each a byte in memory. Small floats are as ONNX defines them and are computed in
+// float; 2-bit and 4-bit integers are computed as 8-bit ones. The format determines the values of a small float's
+// codes.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace weft {
 
-/// What stands in place of infinities and NaN: IEEE 754's largest exponent; NaN of ones alone; NaN in place of -0;
+/// The encoding of infinities and NaN: both with the largest exponent as in IEEE 754; NaN as all ones; NaN as -0;
 /// neither.
 enum class Specials : uint8_t { Infinities, AllOnes, MinusZero, None };
 
@@ -18,7 +19,7 @@ namespace detail {
 template <int kExponent, int kMantissa, int kBias, Specials kSpecials>
 struct SmallFloatFormat {
   static constexpr int kSignBit = kExponent + kMantissa, kOnes = (1 << kSignBit) - 1;
-  /// The largest number, as its code.
+  /// The code of the largest number.
   static constexpr int kLargest = kOnes - (kSpecials == Specials::Infinities ? 1 << kMantissa
                                            : kSpecials == Specials::AllOnes  ? 1
                                                                              : 0);
@@ -37,7 +38,7 @@ struct SmallFloatFormat {
     return is_negative ? -value : value;
   }
 
-  /// To nearest, ties to even. What is too large saturates, or becomes NaN or an infinity.
+  /// Rounds to nearest, ties to even. A value that is too large saturates, or becomes NaN or an infinity.
   static WEFT_HD int code(float x, bool saturates) {
     const int sign = std::signbit(x) ? 1 << kSignBit : 0;
     if (x != x) return kSpecials == Specials::MinusZero || kSpecials == Specials::None ? 1 << kSignBit : sign | kOnes;
@@ -59,8 +60,8 @@ struct SmallFloatFormat {
 
 }  // namespace detail
 
-/// Conversion from float keeps infinities, so that a number of this type that went through float is the same; `rounded`
-/// is ONNX's Cast.
+/// Conversion from float keeps infinities, so that a conversion to float and back changes no number. `rounded` is
+/// ONNX's Cast.
 template <int kExponent, int kMantissa, int kBias, Specials kSpecials>
 struct small_float {
   using Format = detail::SmallFloatFormat<kExponent, kMantissa, kBias, kSpecials>;

@@ -1,11 +1,10 @@
-// The element of a tensor of strings: as all elements it is moved by copying its bytes, which are as many for each.
+// The element of a tensor of strings. Like other elements it has a fixed size and is moved by copying its bytes.
 #pragma once
 #include <cstdint>
 
 namespace weft {
 
-/// UTF-8 of at most kMost bytes, with zeros behind it. What is longer is refused, where it comes in and where it would
-/// be made.
+/// UTF-8 of at most kMost bytes, padded with zeros. Longer strings are refused, both in inputs and in results.
 struct String {
   static constexpr int kMost = 255;
   uint8_t length;

@@ -1,5 +1,5 @@
-// What kernels do with strings. They throw BadString where one would have more bytes than a String holds, or is no
-// number that one is made of.
+// Operations on strings for kernels. They throw BadString if a result would have more bytes than a String holds, or if
+// a string to be converted is not a number.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// What a kernel throws that meets a string which it cannot go on with. The step around it refuses the request.
+/// The exception of a kernel that cannot process a string. The step around it refuses the request.
 struct BadString {
   std::string what;
 };
@@ -21,24 +21,24 @@ inline std::string_view view_of(const String& string) { return {string.bytes, st
 String string_of(std::string_view bytes);
 String concat(const String& a, const String& b);
 
-/// How many pieces a string has between delimiters; with an empty delimiter, between white space, of which none stands
-/// at the ends. At most `most` times the string is cut, from the left; -1: at every delimiter.
+/// How many pieces a string has between delimiters. An empty delimiter splits at white space, and ignores it at the
+/// ends. The string is cut at most `most` times, from the left; -1: at every delimiter.
 int64_t piece_count(const String& string, const String& delimiter, int64_t most);
-/// One of these pieces; "" behind the last.
+/// One of these pieces; "" after the last.
 String piece(const String& string, int64_t number, const String& delimiter, int64_t most);
 
-/// Letters from `first` to `last`, each `step` code points from the one before, that become others, `delta` away.
+/// Letters from `first` to `last`, `step` code points apart, each of which becomes the code point `delta` further on.
 struct LetterRange {
   int32_t first, last, step, delta;
 };
 /// The string with its letters changed by `count` ranges in ascending order, four numbers each.
 String change_case(const String& string, const int32_t* ranges, int64_t count);
 
-/// The place of a string in a list in ascending order of bytes; `count` where it is not there.
+/// The index of a string in a list in ascending order of bytes; `count` if it is not in the list.
 int64_t find_string(const String& string, const String* list, int64_t count);
 
-/// Whether an automaton accepts the bytes. A row of its table is a state, beginning with the first one: where each of
-/// 256 bytes leads, and then whether the automaton may end there.
+/// Whether an automaton accepts the bytes. Each row of its table is a state, and it starts in the first one. A row has
+/// the next state for each of 256 bytes, and then whether the state accepts.
 bool is_accepted(const String& string, const int32_t* table);
 
 namespace detail {
@@ -62,8 +62,8 @@ String number_to_string(T value) {
     return detail::integer_text(int64_t{value});
 }
 
-/// The number that a string is as a whole, in plain or scientific notation, or INF and NaN in any case. The fraction of
-/// what becomes an integer is left out.
+/// The number that the whole string denotes, in plain or scientific notation, or INF and NaN in upper or lower case.
+/// For an integer type the fraction is dropped.
 template <class T>
 T string_to_number(const String& string) {
   if constexpr (std::same_as<T, uint64_t>)

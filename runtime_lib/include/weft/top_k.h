@@ -1,6 +1,6 @@
-// The first elements of a line in the order of order_key.h, on the host: few of a short line by as many passes over its
-// keys, which are vector operations; otherwise by one pass that keeps what may still be among them. `load` is passed by
-// value and captures values: g++ 12 does not vectorise loops over loads through references to pointers.
+// The first elements of a line in the order of order_key.h, on the host. For few elements of a short line, each pass of
+// vector operations over its keys finds one. Otherwise a single pass keeps the candidates. `load` is passed by value
+// and captures values: g++ 12 does not vectorise loops over loads through references to pointers.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace detail {
 
 inline constexpr int64_t kShortLine = 1024, kFewPasses = 8;
 
-/// Each pass finds the first of the elements behind the one that the pass before has found.
-/// One copy, because a constant k of 1 leaves conditions of which g++ 12 makes branches: five times as slow.
+/// Each pass finds the first element after that of the previous pass. One copy, because with a constant k of 1 g++ 12
+/// turns conditions into branches, which is five times as slow.
 template <class T, Extreme kExtreme, class Load, class Put>
 WEFT_ONE_COPY void top_k_by_passes(int32_t length, int64_t k, Load load, const Put& put) {
   using Key = OrderKey<T>;
@@ -44,8 +44,8 @@ WEFT_ONE_COPY void top_k_by_passes(int32_t length, int64_t k, Load load, const P
   }
 }
 
-/// The elements that may be among the first k: of all that have been seen, the k first and some more. An element whose
-/// key is not above `bound` cannot be: k others come before it.
+/// The elements that may be among the first k: the first k of all seen so far, and some more. An element whose key is
+/// not above `bound` is not among them, since k others precede it.
 template <class Key>
 class Candidates {
  public:
@@ -53,7 +53,7 @@ class Candidates {
 
   static constexpr int64_t kBlock = 32;
 
-  /// Up to kBlock keys, of elements from `first` on.
+  /// Adds up to kBlock keys, of elements from `first` on.
   void take(const Key* keys, int64_t first, int64_t count) {
     const bool all = !is_bounded_;
     for (int64_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// What is known of a tree ensemble when a program is compiled, and how its nodes lie in memory.
+// The compile-time parameters of a tree ensemble, and the layout of its nodes in memory.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -8,12 +8,11 @@ namespace weft {
 /// How the leaves that a row reaches are joined.
 enum class TreeJoin : uint8_t { Sum, Least, Most };
 
-/// Nodes of all trees lie one behind another. Node i is a threshold and a link, which holds a feature in its lowest
-/// `feature_bits` bits and above them how far behind i its first child lies; the second child follows the first one.
-/// A row goes to the first child if its feature is at most the threshold, else (NaN too) to the second one. A leaf has
-/// the threshold NaN and a distance of -1, so that whoever reached it stays. Row i of `values` belongs to node i:
-/// `width` numbers, for the targets from the tree's first one on. Of each tree, `trees` holds root, depth and first
-/// target.
+/// Nodes of all trees are contiguous. Node i is a threshold and a link. The lowest `feature_bits` bits of the link are
+/// a feature; the bits above are the distance from i to its first child. The second child follows the first one. A row
+/// goes to the first child if its feature is at most the threshold, else (also for NaN) to the second one. A leaf has
+/// the threshold NaN and a distance of -1, so that a row stays there. Row i of `values` belongs to node i: `width`
+/// numbers, for the targets from the tree's first one on. `trees` holds root, depth and first target of each tree.
 struct TreeShape {
   int64_t features = 1, targets = 1, width = 1;
   int feature_bits = 0, depth = 0;  // of the deepest tree

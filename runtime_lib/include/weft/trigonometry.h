@@ -6,8 +6,8 @@
 //   x = 10  ->  10 * 2/pi = 6.366  ->  6 right angles and 0.366 * pi/2  ->  sin(10) = -sin(0.575)
 //
 // The error of sine and cosine is below 1.5 units in the last place over all floats. The other functions are within
-// 4e-7 of the result. The polynomials are minimax fits (Lawson's algorithm) of the power series to the intervals named
-// beside them, one coefficient after another rounded to float.
+// 4e-7 of the result. The polynomials are minimax fits (Lawson's algorithm) to the intervals given beside them.
+// Coefficients were rounded to float one after another.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -26,10 +26,10 @@ struct ReducedAngle {
   uint32_t right_angles;  // its two lowest bits count
 };
 
-/// Takes `size`, which is not negative, apart. 2/pi is three numbers here, so that the products with the first two are
-/// exact. A float of at least 2^50 is a multiple of 2^27, and so on: what of 2/pi would only add full turns is left
-/// out, so that the count of right angles stays below 2^51 (M. Payne and R. Hanek, Radian reduction for trigonometric
-/// functions, 1983).
+/// Reduces `size`, which is not negative. 2/pi is the sum of three numbers, so that products with the first two are
+/// exact. A float of at least 2^50 is a multiple of 2^27, and so on. The part of 2/pi that would only add full turns is
+/// left out, so that the count of right angles stays below 2^51 (M. Payne and R. Hanek, Radian reduction for
+/// trigonometric functions, 1983).
 WEFT_HD ReducedAngle reduce_angle(float size) {
   const double x = size;
   const bool above50 = x >= 0x1p50, above76 = x >= 0x1p76, above102 = x >= 0x1p102;
@@ -43,8 +43,8 @@ WEFT_HD ReducedAngle reduce_angle(float size) {
   low = above50 ? -0x1.70565911f924fp-91 : low;
   low = above76 ? 0x1.bb81b6c52b328p-113 : low;
   low = above102 ? 0x1.4acc9e21c8210p-143 : low;
-  // Adding it leaves the nearest integer in the low bits. Rounding the sum of both products at once would not do: of
-  // the largest it has no bits behind the point left.
+  // Adding it leaves the nearest integer in the low bits. The two products are rounded separately: for the largest
+  // ones, their sum would have no fraction bits left.
   constexpr double kRound = 0x1.8p52;
   const double first = x * high, shifted = first + kRound, rest = first - (shifted - kRound);
   const double second = x * middle, shifted_rest = (rest + second) + kRound;
@@ -54,7 +54,7 @@ WEFT_HD ReducedAngle reduce_angle(float size) {
   return {exact, float(exact), uint32_t(count)};
 }
 
-/// The sine of the angle that is left. Added to the rounded angle the last term would lie up to 1.54 units off.
+/// The sine of the reduced angle. Adding the last term to the rounded angle would give an error of up to 1.54 units.
 WEFT_HD float near_sine(const ReducedAngle& part) {
   const float angle = part.angle, z = angle * angle;
   const float last = angle * z * (-0.1666665524f + z * (8.332191035e-3f + z * -1.951860613e-4f));

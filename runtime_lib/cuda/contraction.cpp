@@ -1,7 +1,8 @@
-// Contractions by cuBLASLt. It thinks in columns: a row-major product is that of the transposes in the other order,
-// y' = b' a'. What it cannot do (an epilogue of doubles, sums of nothing) a kernel of ours does behind it.
+// Contractions by cuBLASLt. The library is column-major: a row-major product is the product of the transposes in
+// reverse order, y' = b' a'. A kernel of the runtime then does what the library cannot: epilogues of doubles, empty
+// sums.
 //
-// Ranks that share a device know a product of the library before they issue it: see CudaState::make_ready.
+// Ranks that share a device must know each product of the library before they issue it: see CudaState::make_ready.
 #include <algorithm>
 #include <array>
 #include <compare>
@@ -40,10 +41,10 @@ struct Product {
   int stream;
 };
 
-/// Of the library's operands and its result.
+/// Alignments of the library's operands and of its result.
 using Alignments = std::array<int, 3>;
 
-/// What makes two calls equal: one algorithm serves both.
+/// The key of a call. Calls with equal keys share one algorithm.
 struct CallSite {
   int64_t numbers[20] = {};
   auto operator<=>(const CallSite&) const = default;
@@ -80,12 +81,12 @@ bool has_bias(Epilogue epilogue) {
   return epilogue == Epilogue::Bias || epilogue == Epilogue::BiasRelu || epilogue == Epilogue::BiasGelu;
 }
 
-/// A product as the library knows it, with the algorithm that it chose.
+/// The library's description of a product, with the algorithm that it chose.
 struct Matmul {
   cublasLtMatmulDesc_t desc = nullptr;
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
-  bool has_epilogue = false;  // else ours follows
+  bool has_epilogue = false;  // else a kernel of the runtime follows
 };
 
 struct LibraryContractions final : Contractions {
@@ -100,7 +101,7 @@ struct LibraryContractions final : Contractions {
   const CublasLt& lt = open_cublaslt();
   cublasLtHandle_t handle = nullptr;
   std::map<CallSite, Matmul> matmuls;
-  std::map<CallSite, Product> to_load;  // met, and none of the above yet
+  std::map<CallSite, Product> to_load;  // encountered, but in none of the above yet
 };
 
 void destroy(const CublasLt& lt, const Matmul& m) {
@@ -197,7 +198,7 @@ const Matmul& LibraryContractions::matmul_of(const Product& p) {
   return matmul;
 }
 
-/// y by columns without a bias is the transposed product.
+/// A column-major y without a bias is the transposed product.
 Contraction transposed(Contraction c) {
   const auto swap = [](Matrix m) { return Matrix{m.column, m.row, m.batch, m.outer}; };
   return {c.n, c.m, c.k, swap(c.b), swap(c.a), swap(c.y), c.batch, c.outer, c.epilogue};
@@ -228,7 +229,7 @@ void LibraryContractions::issue(const Matmul& matmul, const Product& p, int64_t 
   }
 }
 
-/// Where the library is not ready for a product, a kernel of ours computes it.
+/// If the library is not ready for a product, a kernel of the runtime computes it.
 void LibraryContractions::contract(CudaState& state, const Product& p) {
   if (state.sharers > 1) {
     const CallSite site = site_of(p);
@@ -242,13 +243,13 @@ void LibraryContractions::contract(CudaState& state, const Product& p) {
   if (!matmul.has_epilogue && p.c.epilogue != Epilogue::None) apply_epilogue(state.stream(), p.c, p.dtype, p.bias, p.y);
 }
 
-/// From the result's first element to behind its last one.
+/// The bytes from the result's first element through its last one.
 int64_t result_bytes(const Product& p) {
   return ((p.c.batch - 1) * p.c.y.batch + (p.c.m - 1) * std::max(p.c.y.row, p.c.n) + p.c.n) * element_bytes(p.dtype);
 }
 
-/// Only a product that runs has surely loaded all that it needs. Operands may be anything; the result goes where nobody
-/// reads, to an address that is aligned as its own is.
+/// Only running a product guarantees that everything it needs is loaded. Operands may have any values. The result goes
+/// to unused memory with the same alignment as its own.
 void LibraryContractions::load(CudaState& state) {
   constexpr int64_t kAlignment = 256;
   if (to_load.empty()) return;

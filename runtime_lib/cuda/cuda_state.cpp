@@ -1,7 +1,6 @@
-// A rank on a GPU. Each iteration issues the program's steps once, in the order of a walk over the emitted
-// function. The first walk is eager; from then on, where nothing forbids it, a CUDA graph that was captured
-// from a walk is launched instead. Memory of the host mirrors the device's, so that inputs and outputs are
-// handled as on the host.
+// A rank on a GPU. Each iteration issues the program's steps once, in the order of a walk over the emitted function.
+// The first walk is eager. After that, unless something forbids it, a CUDA graph that was captured from a walk is
+// launched instead. Host memory mirrors the device's, so that inputs and outputs are handled as on the host.
 #include "cuda_state.h"
 
 #include <unistd.h>
@@ -87,8 +86,8 @@ CudaState::CudaState(const Executable& e, const Program& p, World& w, int r, con
   transport_->open_windows();
 }
 
-/// Before all ranks go on: while another rank's kernel waits for this one, a library that starts, or memory that is
-/// asked for, may wait for that kernel where both are in one context.
+/// Called before any rank goes on. If another rank in the same context has a kernel that waits for this rank, starting
+/// a library or allocating memory may wait for that kernel.
 void CudaState::start_library() {
   if (make_contractions == nullptr) return;
   contractions = make_contractions();
@@ -125,7 +124,7 @@ DeviceMemory CudaState::device_memory() const {
   return {widest.own_bytes, flags_ + inbox, widest.image_bytes(), scratch_total_};
 }
 
-/// Returns when the bytes have arrived: a copy from pageable memory alone does not wait for that.
+/// Returns when the bytes have arrived; a copy from pageable memory by itself does not wait for that.
 void CudaState::copy_now(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
   if (bytes == 0) return;
   check_cuda(cudaMemcpyAsync(to, from, size_t(bytes), kind, streams[0]), "a copy");
@@ -216,7 +215,7 @@ void CudaState::leave() {
   leave_step();
 }
 
-/// A signal between streams of this rank. Outside of steps it stands for all streams.
+/// A signal between streams of this rank. Outside of steps it applies to all streams.
 void CudaState::record_signal(int slot) {
   cudaEvent_t& event = signal_events_[size_t(slot)];
   if (event == nullptr) event = make_event(cudaEventDisableTiming);
@@ -304,11 +303,11 @@ void CudaState::join(cudaStream_t into) {
   }
 }
 
-/// Ranks that share a device share its context, in which the first use of a library's kernel loads it. That waits for
-/// all kernels of the context, also for one of another rank that waits for this rank. So the library is made ready for
-/// the products of a walk before any rank issues a step: for those of a rehearsal, and for those that the last
-/// iteration has met behind a value of the device, where no rehearsal comes. A rank with a context of its own needs
-/// none of this: what other ranks wait for does not hold up what it loads.
+/// Ranks that share a device share its context, in which the first use of a library's kernel loads it. Loading waits
+/// for all kernels of the context, also for another rank's kernel that waits for this rank. So the library loads the
+/// products of a walk before any rank issues a step. These are the products of the rehearsal. A rehearsal stops at a
+/// value of the device, so products after it are loaded when the iteration that found them is over. A rank with a
+/// context of its own does not need this, since other ranks' waits do not delay its loading.
 void CudaState::make_ready() {
   if (sharers == 1 || is_ready_) return;
   check_cuda(cudaSetDevice(device), "the device");
@@ -465,7 +464,7 @@ void CudaState::check_progress() {
   }
 }
 
-/// All is issued: where the streams are is known where they wait, or have nothing left.
+/// Everything is issued: a stream's step is known if it waits in a library, or if it has nothing left to do.
 void CudaState::say_status() const {
   for (size_t s = 0; s < program.streams.size(); ++s) {
     const uint32_t waits = __atomic_load_n(progress_.get() + s, __ATOMIC_ACQUIRE);

@@ -1,4 +1,4 @@
-// One rank behind the surface of weft/cuda.h: its memory on the device, its streams, and the thread that issues steps.
+// The implementation of a rank of weft/cuda.h: its memory on the device, its streams, and the thread that issues steps.
 #pragma once
 #include <map>
 #include <set>
@@ -38,7 +38,7 @@ struct CudaState;
 /// The handles and chosen algorithms that contraction.cpp keeps for a rank.
 struct Contractions {
   virtual ~Contractions() = default;
-  /// Makes the library ready for all products that were met and that it was not ready for.
+  /// Loads the library's kernels for all products that were encountered and are not loaded yet.
   virtual void load(CudaState& state) = 0;
 };
 constexpr int64_t kContractionScratch = 32 << 20;  // bytes: what NVIDIA recommends for Hopper
@@ -71,20 +71,20 @@ struct CudaState final : RankBase {
   /// The step is the current one, until leave_step().
   void enter_step(const Step& step, int64_t index, const BlockRun& block);
   void leave_step() { open_.pop_back(); }
-  /// The same of a step that is issued.
+  /// The same for a step that is issued.
   void enter(const Step& step, int64_t index, const BlockRun& block);
   void leave();
-  /// Whether the program is walked for what it is going to need, and issues nothing.
+  /// Whether the current walk issues nothing, and only collects what the program is going to need.
   bool is_rehearsing() const { return is_rehearsing_; }
   /// An event between streams of this rank, by slot.
   void record_signal(int slot);
   void wait_for_signal(int slot);
   Peers peers(const std::vector<int>& members);
   void prepare(const Group& group) { transport_->prepare(group); }
-  /// Device memory of the current stream for as long as its next user comes.
+  /// Device memory of the current stream, valid until its next user.
   char* scratch(int64_t bytes);
   char* scratch_of(int stream, int64_t bytes);
-  /// Device memory that the caller keeps as long as the rank is there.
+  /// Device memory that the caller keeps for the lifetime of the rank.
   DeviceBytes kept_bytes(int64_t bytes, const char* what);
   /// Copies from the device to the host, now.
   void read(void* to, const void* at, size_t bytes);
@@ -92,7 +92,7 @@ struct CudaState final : RankBase {
   void leave_capture();
   /// The number by which a fault tells a node that looks up indices.
   int number_of_checked(const char* node, int layer);
-  /// Waits for a stream. Throws what goes wrong meanwhile.
+  /// Waits for a stream. Throws errors that occur meanwhile.
   void wait_for(cudaStream_t stream);
   /// The host waits for other ranks, and all streams with it, or goes on.
   void set_awaited(Awaited awaited) const;
@@ -130,7 +130,7 @@ struct CudaState final : RankBase {
   void copy_now(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
   void collect_trace();
 
-  /// What became of the walks of one variant of the executable.
+  /// The state of the walks of one variant of the executable.
   struct Walks {
     cudaGraphExec_t graph = nullptr;
     int count = 0;
@@ -150,7 +150,7 @@ struct CudaState final : RankBase {
   int64_t counters_of_stream() const { return kBlockWords + int64_t{kMaxPeerBlocks} * world.shape.ranks; }
   DeviceBytes own_bytes_, weight_bytes_, word_bytes_;
   Mapping own_mirror_, window_mirror_;                 // memory of the host with the same layout
-  std::vector<DeviceBytes> scratch_;                   // all that was ever given
+  std::vector<DeviceBytes> scratch_;                   // all ever allocated
   std::vector<std::pair<char*, int64_t>> scratch_of_;  // by stream: the largest
   int64_t scratch_total_ = 0;
   Pinned<uint32_t> progress_;                                 // by stream: 1 + the step that waits in a library, or 0

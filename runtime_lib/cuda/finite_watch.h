@@ -1,5 +1,5 @@
-// --check-nan of a training on a device: which step has computed the first number that is not finite. Kernels look at
-// the buffers of a step before it begins and behind it, in the order of its stream, so that the host waits for nothing.
+// --check-nan of a training on a device: finds the step that computed the first non-finite number. Kernels check the
+// buffers of a step before and after it, in the order of its stream, so that the host never waits.
 #pragma once
 #include <functional>
 #include <vector>
@@ -12,16 +12,16 @@ namespace weft {
 
 class FiniteWatch final : public AccessWatch {
  public:
-  /// Gives memory of the device for as long as it is kept: how many bytes, for what.
+  /// Allocates device memory: how many bytes, for what. The result owns it.
   using Memory = std::function<DeviceBytes(int64_t, const char*)>;
   FiniteWatch(size_t streams, Memory memory);
 
-  /// Before the steps of an iteration are issued, on the stream that they follow, and when all of them have run.
+  /// Called before the steps of an iteration are issued, on the stream that they follow, and when all have run.
   void begin_invocation(cudaStream_t stream);
   void end_invocation(cudaStream_t stream);
   void begin_step(int number, cudaStream_t stream);
   void end_step(const Step& step);
-  /// Of the step that was begun last, if any is open, from the thread that issues it.
+  /// Notes memory of the step that began last, if one is open. Called by the thread that issues it.
   void touch(const void* at, int64_t count, DType dtype) override;
 
   const Oddity& first(NumberKind kind) const { return first_[size_t(kind)]; }
@@ -34,7 +34,7 @@ class FiniteWatch final : public AccessWatch {
     DType dtype;
     NotFiniteMark* before;  // on the device
   };
-  /// The open steps of one stream. Steps of a stream run one behind the other, so that their marks share memory.
+  /// The open steps of one stream. Steps of a stream run in sequence, so their marks share memory.
   struct OpenSteps {
     std::vector<Touched> touched;  // outer first
     std::vector<size_t> begins;    // of each step in that list

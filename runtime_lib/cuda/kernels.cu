@@ -1,4 +1,4 @@
-// Strided copies and reductions behind collectives, flags, and what steps need of single numbers.
+// Kernels for the strided copies and reductions of collectives, for flags, and for scalars of steps.
 #include "finite_form.h"
 #include "kernels.h"
 #include "launch.h"
@@ -39,7 +39,7 @@ __global__ void copy(const __grid_constant__ Box box, int64_t count, const T* sr
   }
 }
 
-/// What a reduction is summed in.
+/// The type in which a reduction is computed.
 template <class T>
 struct Sum {
   using Type = T;
@@ -91,7 +91,7 @@ __global__ void store(T* at, T value) {
 
 __global__ void mark(uint32_t* progress, uint32_t value) { store_release(progress, value); }
 
-/// Of the elements from 32 * `word` on.
+/// The mark of the 32 elements from 32 * `word` on.
 template <class Bits>
 WEFT_DEVICE NotFiniteMark mark_of(FiniteForm<Bits> form, const Bits* at, int64_t count, int64_t word) {
   NotFiniteMark mark = {0, 2166136261u};  // FNV-1a
@@ -117,7 +117,7 @@ __global__ void find_not_finite(FiniteForm<Bits> form, const Bits* at, int64_t c
   for (int64_t w = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; w * 32 < count; w += stride) {
     const NotFiniteMark before = marks[w], now = mark_of(form, at, count, w);
     if (now.elements == 0 || (now.elements == before.elements && now.hash == before.hash)) continue;
-    // Where only bits are others, all that are not finite may be results.
+    // If only bits have changed, any non-finite element may be a result.
     const uint32_t made = (now.elements & ~before.elements) != 0 ? now.elements & ~before.elements : now.elements;
     for (int64_t i = w * 32; i < count && i < w * 32 + 32; ++i) {
       if ((made >> (i & 31) & 1) == 0) continue;
@@ -136,7 +136,7 @@ __global__ void wait(const __grid_constant__ Peers peers, const __grid_constant_
 }
 __global__ void barrier(const __grid_constant__ Peers peers) { peers.barrier(); }
 
-/// y = epilogue(sum + bias). The sum is that of the operands, or what lies in y.
+/// y = epilogue(sum + bias). The sum is the product of the operands, or already in y.
 template <class T, bool kMultiplies>
 __global__ void epilogue(const __grid_constant__ Contraction c, const T* a, const T* b, const T* bias, T* y) {
   using A = typename Sum<T>::Type;

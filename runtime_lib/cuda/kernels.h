@@ -1,4 +1,4 @@
-// The runtime's own kernels, each behind a function that launches it on a stream.
+// The runtime's own kernels: functions that launch each on a stream.
 #pragma once
 #include "collectives.h"
 #include "toolkit.h"
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// Where a reduction reads: the same box at each address, in this order.
+/// The sources of a reduction: the same box at each address, in this order.
 struct Sources {
   const void* at[kMaxPeers];
   int count = 0;
@@ -14,7 +14,7 @@ struct Sources {
 
 /// Copies a strided box of elements of 1, 2, 4 or 8 bytes.
 void copy_box(cudaStream_t stream, const Box& box, int64_t element, const void* src, void* dst);
-/// dst = reduction over the sources, in float for half and bfloat16. dst may be a source that lies as dst does.
+/// dst = reduction over the sources, in float for half and bfloat16. dst may be a source with the same layout.
 void reduce_box(cudaStream_t stream, const Box& box, ReduceOp op, DType dtype, const Sources& sources, void* dst);
 
 /// The words that kernels read in device memory.
@@ -24,14 +24,14 @@ struct IterationWords {
 void store_words(cudaStream_t stream, IterationWords* words, IterationWords values);
 /// Stores up to 8 bytes.
 void store_value(cudaStream_t stream, void* at, uint64_t bits, int bytes);
-/// Says in host memory what the stream has come to.
+/// Writes to host memory which point the stream has reached.
 void mark_progress(cudaStream_t stream, uint32_t* progress, uint32_t value);
 
-/// The numbers that --check-nan tells apart.
+/// The kinds of numbers that --check-nan distinguishes.
 enum class NumberKind : uint8_t { NaN, Infinity };
 constexpr int kNumberKinds = 2;
 
-/// Of each kind the first number that checks on this device have found.
+/// The first number of each kind that checks on this device have found.
 struct NotFiniteFound {
   using Word = unsigned long long;  // as atomicMin has it
   static constexpr Word kNone = ~Word(0);
@@ -48,7 +48,7 @@ struct NotFiniteMark {
 constexpr int64_t marks_of(int64_t count) { return (count + 31) / 32; }
 /// Writes the marks_of(count) marks of elements whose type is_real.
 void mark_not_finite(cudaStream_t stream, DType dtype, const void* at, int64_t count, NotFiniteMark* marks);
-/// Notes those that are not finite and whose marks are others now, as check number `check`.
+/// Notes, as check number `check`, the non-finite elements whose marks have changed.
 void find_not_finite(cudaStream_t stream, DType dtype, const void* at, int64_t count, const NotFiniteMark* marks,
                      uint32_t check, NotFiniteFound* found);
 
@@ -56,7 +56,7 @@ void signal_flags(cudaStream_t stream, const Peers& peers, const Signal& signal,
 void wait_for_flags(cudaStream_t stream, const Peers& peers, const Signal& signal, int i);
 void peer_barrier(cudaStream_t stream, const Peers& peers);
 
-/// y = epilogue(y + bias): what no library does.
+/// y = epilogue(y + bias), for epilogues that no library supports.
 void apply_epilogue(cudaStream_t stream, const Contraction& c, DType dtype, const void* bias, void* y);
 /// The whole contraction, one thread for each element: slow, but it needs no library.
 void contract_plainly(cudaStream_t stream, const Contraction& c, DType dtype, const void* a, const void* b,

@@ -46,8 +46,8 @@ struct Nccl {
   decltype(&ncclMemFree) mem_free;
 };
 
-/// Addresses of the windows of ranks in one NVLink domain, from NCCL's device API (lsa.cu); empty text, or why there
-/// are none.
+/// Finds the addresses of the windows of ranks in one NVLink domain, by NCCL's device API (lsa.cu). Returns "", or the
+/// reason for a failure.
 std::string lsa_addresses(const Nccl& nccl, ncclComm_t world, int ranks, char* window, size_t bytes, char** addresses);
 
 /// Both throw (environment) where the library is missing or too old.

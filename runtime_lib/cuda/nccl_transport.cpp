@@ -1,6 +1,6 @@
-// Ranks that are processes: stock NCCL, with kernels that pack strided boxes before and unpack them behind. A
-// communicator for each group, and one for each direction between two ranks that transfer, made when it is first
-// needed, by its members only: the eager first iteration makes them all.
+// The transport of ranks that are processes: stock NCCL, with kernels that pack strided boxes before a call and unpack
+// them after it. There is a communicator for each group, and one for each direction between two ranks that transfer.
+// Its members make it at first use: the eager first iteration makes them all.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void check_nccl(ncclResult_t result, const char* what) {
        open_nccl().error_text(result));
 }
 
-/// Collectives of a group, or transfers in one direction: streams of their own need communicators of their own.
+/// Collectives of a group, or transfers in one direction: separate streams need separate communicators.
 enum class Use : uint64_t { Group, Transfer };
 
 uint64_t key_of(Use use, const std::vector<int>& members) {  // FNV-1a
@@ -112,7 +112,6 @@ class NcclTransport final : public Transport {
   ncclComm_t communicator(const Group& g) { return communicator(Use::Group, members_of(g, state_.rank)); }
   ncclUniqueId publish(uint64_t key);
   ncclUniqueId look_up(int leader, uint64_t key);
-  /// Copies a box that starts `offset` elements behind a place.
   void copy(const Exchange& e, int64_t element, const void* src, void* dst) {
     copy_box(state_.stream(), Box(e.dims), element, src, dst);
   }
@@ -126,12 +125,12 @@ class NcclTransport final : public Transport {
     }
     state_.mark_waiting(false);
   }
-  /// The parts of all ranks, packed one behind another, in scratch memory; a collective for what NCCL cannot reduce.
+  /// Gathers the parts of all ranks, packed contiguously, in scratch memory: for types that NCCL cannot reduce.
   char* all_parts(const Group& g, DType dtype, int64_t src, const Exchange& e);
   void swap_parts(const Group& g, char* out, char* in, int64_t bytes);
   void reduce_parts(ReduceOp op, DType dtype, char* parts, int n, int64_t count, void* to);
 
-  /// What a rank sends to itself in a micro-batch of a transfer, between its two streams.
+  /// The data that a rank sends to itself in a micro-batch of a transfer, between two of its streams.
   struct Handed {
     DeviceBytes memory;
     cudaEvent_t given = nullptr;
@@ -147,10 +146,10 @@ class NcclTransport final : public Transport {
   char* window_ = nullptr;
   size_t window_bytes_ = 0;
   std::vector<char*> windows_;  // by rank
-  std::string no_windows_;      // why peers are out of reach
+  std::string no_windows_;      // why peers cannot be reached
 };
 
-/// Behind a failure the others may be gone: taking leave of them would wait for them.
+/// After a failure the other ranks may be gone: an orderly end of the communicator would wait for them.
 NcclTransport::~NcclTransport() {
   const bool is_well = std::uncaught_exceptions() == 0 && !state_.world.has_failed();
   const NcclWatchdog::Call inside(watchdog_, "the end of a communicator");
@@ -266,7 +265,7 @@ char* NcclTransport::all_parts(const Group& g, DType dtype, int64_t src, const E
   return parts;
 }
 
-/// In the order of ranks, so that all have the same.
+/// Reduces in the order of ranks, so that all ranks have the same result.
 void NcclTransport::reduce_parts(ReduceOp op, DType dtype, char* parts, int n, int64_t count, void* to) {
   if (n > kMaxPeers)
     fail(kUnsupported, "reductions of %s over %d ranks are not supported: %d is the most", dtype_name(dtype), n,
@@ -413,7 +412,7 @@ Exchange box_of(const Message& m) {
   return e;
 }
 
-/// A rank's messages to itself, and where each lies in the memory between.
+/// Calls f for each message of a rank to itself, with its offset in the intermediate memory.
 template <class F>
 void for_each_own(const Transfer& t, int rank, int64_t element, F&& f) {
   int64_t at = 0;
@@ -434,8 +433,8 @@ NcclTransport::Handed& NcclTransport::handed(const Transfer& t, int micro_batch,
   return found;
 }
 
-/// Its own messages a rank takes out of the window at once: behind a send the window may be written again. An iteration
-/// has one send of a micro-batch, and iterations do not overlap: the memory between is free then.
+/// A rank copies messages to itself out of the window at once, because the window may be overwritten after a send. Each
+/// micro-batch has one send in an iteration, and iterations do not overlap. The intermediate memory is therefore free.
 void NcclTransport::send(const Transfer& t, int micro_batch, DType dtype, int64_t src) {
   const int64_t element = element_bytes(dtype);
   bool has_own = false;

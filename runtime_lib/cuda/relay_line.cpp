@@ -110,7 +110,7 @@ bool wait_readable(int fd, int64_t ns) { return poll_for(fd, POLLIN, ns); }
 
 namespace {
 
-constexpr uint32_t kMagic = 0x54464557;  // what every frame begins with; a stranger's first bytes differ
+constexpr uint32_t kMagic = 0x54464557;  // the first bytes of every frame; a stranger's differ
 
 struct Head {
   uint32_t magic;
@@ -167,14 +167,14 @@ Line::Got Line::receive(size_t most, const std::function<void(const Frame&)>& ta
   }
 }
 
-// Hands on the frames that are complete, and keeps the beginning of the next one.
+// Passes on complete frames, and keeps the beginning of the next one.
 Line::Got Line::take_frames(size_t most, const std::function<void(const Frame&)>& take) {
   size_t at = 0;
   for (;;) {
     Head head = {kMagic, FrameKind::Beat, 0, 0};
     const size_t left = filled_ - at;
     memcpy(&head, inbox_.data() + at, std::min(left, sizeof head));
-    // What is not there yet keeps the value it should have: a stranger is known from its first bytes.
+    // Bytes not yet received keep their expected values, so that a stranger is recognised from its first bytes.
     if (head.magic != kMagic || head.kind > FrameKind::Bye || head.bytes > most) return Got::Nonsense;
     wanted_ = sizeof head + head.bytes;
     if (left < wanted_) break;

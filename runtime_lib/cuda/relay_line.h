@@ -1,6 +1,5 @@
-// Frames between two ranks over one TCP connection. Ranks on several machines say over it what ranks on one
-// machine read from shared memory: that they live, in which step they are, that they have come to a barrier or
-// have failed.
+// Frames between two ranks over one TCP connection. Ranks on several machines send over it what ranks on one machine
+// read from shared memory: that they are alive, their step, their arrival at a barrier, their failure.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -32,16 +31,16 @@ class Socket {
 
 /// Listens on all addresses of this machine. Throws Failure (environment).
 Socket listen_at(const Root& root);
-/// The next connection; not open if nobody has come.
+/// The next connection; not open if nobody has connected.
 Socket accept_at(const Socket& listener);
 /// Makes one attempt at every address of the host, until `deadline` (now_ns). If the result is not open, `why`
 /// says more. Throws Failure (environment) if the host has no address.
 Socket dial(const Root& root, int64_t deadline, std::string& why);
-/// Waits until something can be read; false if nothing comes within `ns`.
+/// Waits until there is data to read; false if none arrives within `ns`.
 bool wait_readable(int fd, int64_t ns);
 
-/// What a frame tells. Hello, Welcome, Refusal and Start are the handshake; Barrier says that a rank has come,
-/// and Go that all have; Bye says that an end of the connection is no failure.
+/// The kind of a frame. Hello, Welcome, Refusal and Start are the handshake. Barrier says that a rank has arrived, Go
+/// that all have. Bye says that the end of the connection is not a failure.
 enum class FrameKind : uint32_t {
   Hello,
   Welcome,
@@ -57,13 +56,13 @@ enum class FrameKind : uint32_t {
   Bye
 };
 
-/// A frame as it has come; `data` is valid until the call that hands it on returns.
+/// A received frame. `data` is valid until the callback that takes it returns.
 struct Frame {
   FrameKind kind;
-  int rank;  // that it tells of
+  int rank;  // the rank that it is about
   const char* data;
   size_t bytes;
-  /// The data as a plain struct; empty: they are none.
+  /// The data as a plain struct; nullopt if the size differs.
   template <class T>
   std::optional<T> as() const {
     T out;
@@ -73,12 +72,12 @@ struct Frame {
   }
 };
 
-/// One end of a connection. Any thread sends, one receives.
+/// One end of a connection. Any thread may send, one thread receives.
 class Line {
  public:
   explicit Line(Socket socket);
 
-  /// False: the other end is gone, or has taken nothing for `patience` seconds.
+  /// False: the other end is gone, or has received nothing for `patience` seconds.
   bool send(FrameKind kind, int rank, const void* data, size_t bytes);
   template <class T>
   bool send(FrameKind kind, int rank, const T& plain) {
@@ -88,16 +87,16 @@ class Line {
   void finish();
 
   enum class Got { More, End, Nonsense };
-  /// Hands on the frames that have come, none of more than `most` bytes.
+  /// Passes received frames to `take`; a frame of more than `most` bytes is Nonsense.
   Got receive(size_t most, const std::function<void(const Frame&)>& take);
 
   int fd() const { return socket_.fd(); }
   int64_t heard_ns() const { return heard_ns_; }
-  /// A large frame has come in part.
+  /// Whether a large frame has been received partly.
   bool is_amid() const { return filled_ > 0 && wanted_ > kBlock; }
 
   double patience = 60;
-  std::atomic<bool> has_ended{false};  // nothing comes any more
+  std::atomic<bool> has_ended{false};  // nothing more will be received
   bool said_bye = false;
 
  private:

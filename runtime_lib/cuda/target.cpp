@@ -1,4 +1,4 @@
-// What a process of a cuda program needs: a device, then the libraries.
+// Opens the device and then the libraries for a process of a cuda program.
 #include <cstdlib>
 
 #include "cuda_state.h"
@@ -29,8 +29,8 @@ struct CudaTarget final : Target {
   Process process;
 };
 
-/// Kernels that wait for each other must not wait for the loading of another, nor share a queue. Those of several
-/// communicators start in the order in which the host issues them, which is the program's on all ranks.
+/// Kernels that wait for each other must not wait for another kernel to load, nor share a queue. Kernels of several
+/// communicators start in the order in which the host issues them, which is the program's order on all ranks.
 void set_environment() {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);

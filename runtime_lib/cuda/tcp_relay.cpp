@@ -1,6 +1,6 @@
-// The parts of the relay that rank 0 (relay_hub.cpp) and the others (relay_spoke.cpp) have in common: the
-// service thread, barriers, and copying what another rank says of itself into this process's segment, so that
-// the rest of the runtime reads it there as on one machine.
+// The parts of the relay that rank 0 (relay_hub.cpp) and the others (relay_spoke.cpp) share: the service thread,
+// barriers, and the copies of other ranks' state. These copies lie in this process's segment, where the rest of the
+// runtime reads them as on one machine.
 #include "tcp_relay.h"
 
 #include <unistd.h>
@@ -102,7 +102,7 @@ void TcpRelay::end_barrier(uint32_t number) {
   changed_.notify_all();
 }
 
-/// The barrier of all ranks. While bytes of a delivery are on their way somewhere, the others wait for longer.
+/// The barrier of all ranks. While bytes of a delivery are in flight somewhere, the others wait for longer.
 bool TcpRelay::barrier(double timeout) {
   if (world_.has_failed()) throw Failure{world_.failure(), ""};
   const uint32_t number = ++barriers_;
@@ -186,7 +186,7 @@ void TcpRelay::run_service() {
   }
 }
 
-// Large jobs say it less often: all of these frames go through rank 0.
+// Large jobs send it less often, since all of these frames go through rank 0.
 void TcpRelay::say_alive() {
   const int64_t now = now_ns(), rare = 1 + world_.shape.ranks / 32;
   if (now - said_ns_ < rare * beat_ns(job_) / 4) return;

@@ -1,6 +1,6 @@
-// The relay over TCP, as a star: every rank has a connection to rank 0, which tells each rank what the others
-// say. A thread of every process receives frames and says that its rank lives; after a failure it ends the
-// process if the main thread does not.
+// The relay over TCP, as a star: every rank has a connection to rank 0, which forwards the others' frames to each rank.
+// A thread of every process receives frames and reports that its rank is alive. After a failure it ends the process if
+// the main thread does not.
 #pragma once
 #include <condition_variable>
 #include <thread>
@@ -16,7 +16,7 @@ struct Hello {
   int32_t ranks;
   Agreement agreement;
   char host[64];      // its name in messages
-  char machine[128];  // what tells machines apart
+  char machine[128];  // identifies the machine
 };
 
 class TcpRelay : public Relay {
@@ -35,7 +35,7 @@ class TcpRelay : public Relay {
   /// Every rank's host and machine, by rank.
   using Names = std::vector<Hello>;
 
-  /// This rank has entered a barrier.
+  /// Called when this rank has entered a barrier.
   virtual void arrive(uint32_t number) = 0;
   /// One turn of the service: waits for at most `ns` for something to read, and reads it.
   virtual void serve(int64_t ns) = 0;
@@ -48,12 +48,12 @@ class TcpRelay : public Relay {
 
   void start_service();
   void stop_service();
-  /// Copies what another rank has said of itself into this segment.
+  /// Copies another rank's frame about itself into this segment.
   void take_status(const Frame& frame) const;
   void take_note(const Frame& frame) const;
   void take_failure(const Frame& frame);
   void end_barrier(uint32_t number);
-  /// What this rank says at a barrier.
+  /// The data that this rank sends at a barrier.
   struct Arrival {
     uint32_t number;
     int64_t peak_bytes, device_bytes, received_bytes;
@@ -63,7 +63,8 @@ class TcpRelay : public Relay {
   /// Ends all ranks, and prints why.
   void fail_all(int code, const std::string& text);
   std::string name_of(int rank) const;
-  /// Since when this process runs: it may have been stopped for a while, with all others. Asked at every turn.
+  /// The time since which this process has run without interruption: it may have been stopped for a while, with all
+  /// others. Called at every turn.
   int64_t awake_ns();
   size_t most_bytes() const;
 
@@ -75,7 +76,7 @@ class TcpRelay : public Relay {
   std::mutex mutex_;
   std::condition_variable changed_;
   uint32_t ended_ = 0;                   // barriers that all have entered
-  std::atomic<int64_t> busy_ns_{0};      // when bytes of a delivery came last, anywhere
+  std::atomic<int64_t> busy_ns_{0};      // when any rank last received bytes of a delivery
   std::atomic<bool> is_closing_{false};  // all is done
 
  private:
@@ -99,7 +100,7 @@ Hello own_hello(const Job& job, const World& world);
 std::unique_ptr<Relay> join_as_hub(const Job& job, const World& world, const Root& root);
 std::unique_ptr<Relay> join_as_spoke(const Job& job, const World& world, int rank, const Root& root);
 
-/// How often a rank says that it lives, and for how long it may say nothing before it counts as gone.
+/// The interval at which a rank reports that it is alive, and the silence after which it counts as gone.
 inline int64_t beat_ns(const Job& job) { return int64_t(std::min(1.0, job.timeout / 5) * 1e9); }
 inline int64_t silence_ns(const Job& job) { return int64_t((job.timeout + 2) * 1e9); }
 constexpr size_t kSmallFrame = 4096;

@@ -1,5 +1,5 @@
-// How the windows of other ranks are reached, and the plain collectives: one provider where ranks share a process (or
-// there is one rank), one over NCCL where each rank is a process.
+// Access to the windows of other ranks, and the plain collectives. One implementation is for ranks that share a process
+// (or a single rank), the other, over NCCL, for ranks that are processes.
 #pragma once
 #include <map>
 #include <memory>
@@ -19,20 +19,20 @@ struct CudaState;
 /// all ranks.
 struct Transport {
   virtual ~Transport() = default;
-  /// Memory that peers reach.
+  /// Allocates memory that peers can access.
   virtual char* make_window(int64_t bytes) = 0;
-  /// All ranks have made theirs.
+  /// Called when all ranks have made theirs.
   virtual void open_windows() = 0;
-  /// The address of a rank's window here. Throws (environment) where it is out of reach.
+  /// The address of a rank's window here. Throws (environment) if it cannot be reached.
   virtual char* window_of(int rank) = 0;
-  /// Throws what went wrong meanwhile.
+  /// Throws errors that occurred meanwhile.
   virtual void poll() {}
-  /// Ends what waits for other ranks on the device.
+  /// Ends operations on the device that wait for other ranks.
   virtual void abandon() {}
 
-  /// Nothing is left to be made at the first collective of a group.
+  /// Sets up everything for collectives of a group, so that the first one need not.
   virtual void prepare(const Group&) {}
-  /// A reduce_all of this box on this stream takes no more memory afterwards.
+  /// Allocates the memory for a reduce_all of this box on this stream.
   virtual void prepare_sum(DType, const Exchange&) {}
   virtual void barrier(const Group& g) = 0;
   virtual void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, void* dst, const Exchange& e) = 0;
@@ -45,7 +45,7 @@ struct Transport {
   virtual void recv(const Transfer& t, int micro_batch, DType dtype, int64_t src, void* dst) = 0;
 };
 
-/// What ranks in one process share: their windows, and the events that their streams wait for.
+/// Data that ranks in one process share: their windows, and the events that their streams wait for.
 struct Process {
   enum class When { Ready, Done };
   /// An event of a rank, by stream, participants and occasion.

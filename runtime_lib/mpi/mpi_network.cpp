@@ -1,7 +1,6 @@
-// The network over MPI. MPI makes progress only inside its calls and never gives up by itself, while a program
-// here must end with a message when a rank is missing. Hence every wait polls with a deadline; calls that
-// cannot be polled run under a watchdog (Bounded); and a thread takes messages that nobody expects: words,
-// failures, deliveries.
+// The network over MPI. MPI makes progress only inside its calls and never gives up by itself, while a program here
+// must end with a message when a rank is missing. Hence every wait polls with a deadline, and calls that cannot be
+// polled run under a watchdog (Bounded). A thread receives messages that nobody waits for: words, failures, deliveries.
 #include "mpi_network.h"
 
 #include <signal.h>
@@ -97,7 +96,7 @@ MPI_Comm duplicate() {
   return out;
 }
 
-/// Parcels that are under way, as one request for each message; a large parcel is several messages.
+/// Parcels in flight, as one request for each message. A large parcel is several messages.
 class MpiTraffic final : public Network::Traffic {
  public:
   explicit MpiTraffic(MpiNetwork& network) : network_(network) {}
@@ -251,7 +250,7 @@ void MpiNetwork::look_around() {
   check_mpi(MPI_Allgather(name, kName, MPI_CHAR, names.data(), kName, MPI_CHAR, barriers_), "names of machines");
   for (int r = 0; r < ranks_; ++r) machines_[size_t(r)] = names.data() + ptrdiff_t{r} * kName;
   for (int r = 0; r < rank_; ++r) local_rank_ += machines_[size_t(r)] == machines_[size_t(rank_)];
-  // Connections are made now, while a missing one still says so.
+  // Connections are made now, while a failure to connect is still reported.
   for (int step = 1; step < ranks_; ++step)
     check_mpi(MPI_Sendrecv(nullptr, 0, MPI_BYTE, (rank_ + step) % ranks_, 0, nullptr, 0, MPI_BYTE,
                            (rank_ + ranks_ - step) % ranks_, 0, barriers_, MPI_STATUS_IGNORE),
@@ -261,8 +260,8 @@ void MpiNetwork::look_around() {
     if (rank_ == 0 || rank_ == r) compare_clocks(r, kRounds);
 }
 
-/// The offset of this machine's clock from rank 0's, as of NTP: rank 0 is assumed to look at its clock in the
-/// middle of the round trip, and the shortest of several round trips leaves the least doubt.
+/// Computes the offset of this machine's clock from rank 0's, as NTP does. Rank 0 is assumed to read its clock in the
+/// middle of the round trip. The shortest of several round trips gives the least uncertainty.
 void MpiNetwork::compare_clocks(int other, int rounds) {
   int64_t shortest = INT64_MAX;
   for (int i = 0; i < rounds; ++i) {
@@ -300,12 +299,12 @@ void MpiNetwork::close() {
   MPI_Finalize();
 }
 
-// Ends all ranks, after a moment in which the news of the failure goes out and the launcher reads what the ranks have
-// written about it: once it is told to abort, it forwards no more lines.
+// Ends all ranks after a short delay. Meanwhile the news of the failure is sent, and the launcher reads the ranks'
+// messages, since it forwards no more lines after an abort.
 void MpiNetwork::abort(int code) {
   constexpr int64_t kMoment = 100'000'000;
   for (const int64_t end = now_ns() + kMoment; now_ns() < end; sleep_ns(kNewsEvery)) forget_sent();
-  std::thread([code] {  // where not even this ends
+  std::thread([code] {  // in case not even this ends the process
     sleep(2);
     _exit(code);
   })
@@ -387,7 +386,7 @@ void MpiNetwork::send_news(int to, int tag, const void* data, size_t size) {
   check_mpi(MPI_Isend(sending.bytes.data(), int(size), MPI_BYTE, to, tag, news_, &sending.request), "news");
 }
 
-/// Frees the messages that have gone; true if none is left.
+/// Frees messages that have been sent; true if none is left.
 bool MpiNetwork::forget_sent() {
   const std::lock_guard lock(sending_mutex_);
   std::erase_if(sendings_, [](PendingSend& sending) {
@@ -439,7 +438,7 @@ void MpiNetwork::take_one(int from, int tag, const std::vector<char>& bytes) {
   }
 }
 
-/// Receives one message that nobody expected; false if there is none.
+/// Receives one message of the news communicator; false if no message has arrived.
 bool MpiNetwork::take_news() {
   int found = 0, size = 0;
   MPI_Message message;

@@ -1,5 +1,5 @@
-// The network over MPI: a communicator for each lane, so that several streams may call MPI at the same time,
-// one for words and pieces that nobody expects, and one for barriers.
+// The network over MPI: a communicator for each lane, so that several streams may call MPI at the same time, one for
+// unexpected words and pieces, and one for barriers.
 #pragma once
 #define OMPI_SKIP_MPICXX  // the C++ bindings that the standard has dropped
 #define MPICH_SKIP_MPICXX
@@ -48,7 +48,7 @@ class MpiNetwork final : public Network {
     std::vector<char> bytes;
     MPI_Request request;
   };
-  /// What a rank says at a barrier.
+  /// The data that a rank sends at a barrier.
   struct Figures {
     int64_t peak_bytes, device_bytes, deliveries;
     uint64_t file_sums[RankSlot::kFileSums];

@@ -1,5 +1,5 @@
-// What ranks must have alike to work together: the program with its weights, its level of kernels, and those flags on
-// which depends what all ranks do together. Ranks compare it before their first step, however they talk.
+// Properties that must be equal on all ranks that work together: the program with its weights, its level of kernels,
+// and the flags that affect collective behaviour. Ranks compare them before their first step, over any transport.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,12 +20,12 @@ struct Agreement {
   uint64_t flags[kMostFlags] = {};  // as agreement.cpp lists them
 };
 
-/// What this process brings. `build` is ImageFile::build.
+/// The agreement of this process. `build` is ImageFile::build.
 Agreement agreement_of(uint64_t build, const LevelProgram& program, const WorldShape& shape, const Options& options);
-/// The same of a program whose ranks have no command line.
+/// The same for a program whose ranks have no command line.
 Agreement agreement_of(uint64_t build, const WorldShape& shape);
 
-/// Why two ranks cannot work together; `text` is empty where they can. They are named as in "rank 1 on beta".
+/// Why two ranks cannot work together; `text` is empty if they can. They are named as in "rank 1 on beta".
 struct Disagreement {
   int code = 0;
   std::string text;

@@ -1,5 +1,5 @@
-// One thread polls all clients. A client that sends half a message, reads no answer or goes away holds up none of the
-// others: its descriptors do not block, and what it has not read waits in its own queue.
+// One thread polls all clients. A client that sends half a message, reads no answer or disconnects does not delay the
+// others: its descriptors do not block, and unread answers wait in its own queue.
 #include "channel.h"
 
 #include <fcntl.h>
@@ -21,18 +21,18 @@ namespace weft {
 
 namespace {
 constexpr int kLookAroundMs = 100;
-/// A client gives its place to another no sooner.
+/// An idle client keeps its place for at least this time.
 constexpr int64_t kLeastIdleNs = 1'000'000'000;
-/// For answers that are not taken, when the server ends.
+/// The time that clients have to read answers when the server ends.
 constexpr double kLastSeconds = 5;
 constexpr size_t kMostClients = 256;
 constexpr size_t kChunk = 1 << 16;
-/// A buffer that one large message grew is not kept for small ones.
+/// A buffer grown by a large message beyond this is not kept.
 constexpr size_t kKeptBytes = 1 << 22;
 
 bool is_would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-/// The number of the file there; 0: none.
+/// The inode number of the file; 0 if there is no file.
 ino_t node_of(const std::string& path) {
   struct stat status = {};
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
@@ -77,7 +77,7 @@ std::optional<IncomingMessage> Connection::refuse(const std::string& why) {
   return {};
 }
 
-/// Drops what belongs to a message that was refused; true while more of it is to come.
+/// Drops bytes of a refused message; true if more of them are to come.
 bool Connection::skip() {
   const uint64_t here = std::min<uint64_t>(skipped_, received_.size());
   received_.erase(0, size_t(here));
@@ -86,7 +86,7 @@ bool Connection::skip() {
   return skipped_ > 0;
 }
 
-/// Where the next message begins nobody knows.
+/// Called when it is unknown where the next message begins.
 std::optional<IncomingMessage> Connection::give_up(const std::string& why) {
   fault_ = why;
   return refuse(why);
@@ -123,7 +123,7 @@ std::optional<IncomingMessage> Connection::message() {
 
 pollfd Connection::awaited() const {
   if (!is_sent()) return {out_, POLLOUT, 0};
-  // One that has sent a whole message is not read on. Of a socket it is still told that nobody is at its other end.
+  // It does not read on after a whole message. A socket still reports that its other end has closed.
   const bool is_read = !has_ended_ && !takes_no_more_ && !has_turn();
   return {is_read || in_ == out_ ? in_ : -1, short(is_read ? POLLIN : 0), 0};
 }
@@ -159,7 +159,7 @@ void Connection::write_some() {
 }
 
 Channel::Channel(const ChannelOptions& options) : options_(options) {
-  signal(SIGPIPE, SIG_IGN);  // a client that has gone is a write that fails
+  signal(SIGPIPE, SIG_IGN);  // a write to a client that has gone fails instead
   if (options.socket.empty())
     connections_.emplace_back(STDIN_FILENO, STDOUT_FILENO, options.most_bytes);
   else
@@ -172,7 +172,7 @@ void Channel::stop_listening() {
   if (listener_ < 0) return;
   close(listener_);
   listener_ = -1;
-  // Another server may have taken the path meanwhile, whose socket is not ours to remove.
+  // Another server may have taken the path meanwhile. Its socket must stay.
   if (node_of(options_.socket) == node_) unlink(options_.socket.c_str());
   node_ = 0;
 }
@@ -205,7 +205,7 @@ void Channel::listen_at(const std::string& path) {
   fail(kEnvironment, "--serve unix:%s: cannot listen there: %s", path.c_str(), strerror(is_bound ? errno : reason));
 }
 
-/// One for which no descriptor is left stays in the queue, and is looked for again after the next wait without it.
+/// A client for which no descriptor is left stays in the queue. It is accepted at the earliest after another wait.
 void Channel::accept_one() {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   has_room_ = client >= 0 || is_would_block(errno) || errno == ECONNABORTED;
@@ -213,7 +213,7 @@ void Channel::accept_one() {
   if (!has_room_) dismiss_idlest();
 }
 
-/// A client that neither says nor takes anything goes in time.
+/// Dismisses clients that have neither sent nor received anything for too long.
 void Channel::dismiss_silent() {
   if (options_.client_timeout <= 0 || options_.socket.empty()) return;
   const int64_t oldest = now_ns() - int64_t(options_.client_timeout * 1e9);
@@ -223,8 +223,8 @@ void Channel::dismiss_silent() {
   connections_.remove_if([&](const Connection& c) { return c.moved_ns() < oldest && c.is_sending(); });
 }
 
-/// Where all places are taken, the client goes that has been silent for longest, first of all one that has never asked
-/// for anything. False: each of them has just been heard of.
+/// If all places are taken, dismisses the client that has been silent for longest, preferably one that has never sent a
+/// request. False: all of them were active recently.
 bool Channel::dismiss_idlest() {
   Connection* idlest = nullptr;
   const auto is_idler = [&](const Connection& c) {
@@ -240,13 +240,13 @@ bool Channel::dismiss_idlest() {
   return true;
 }
 
-/// Until something can be read or written, for so long at most.
+/// Waits until data can be read or written, at most for this time.
 void Channel::wait(int milliseconds) {
   if (connections_.size() >= kMostClients && listener_ >= 0) {
     pollfd more = {listener_, POLLIN, 0};
     if (poll(&more, 1, 0) > 0) dismiss_idlest();
   }
-  // One entry a client: the system takes no more entries than a process may have descriptors.
+  // One entry per client: the system accepts no more entries than a process may have descriptors.
   std::vector<pollfd> polled;
   for (const Connection& c : connections_) polled.push_back(c.awaited());
   const bool takes_more = listener_ >= 0 && has_room_ && connections_.size() < kMostClients;

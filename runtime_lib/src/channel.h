@@ -1,5 +1,5 @@
-// Where a server's requests come from and its answers go: standard input and output, or the clients of a Unix socket.
-// Messages of one client are answered in order, those of several in turns; what is no message is answered here.
+// The connections of a server: standard input and output, or the clients of a Unix socket. Messages of one client are
+// answered in order, those of several clients in turns. Malformed messages are answered here.
 #pragma once
 #include <poll.h>
 
@@ -13,10 +13,10 @@
 
 namespace weft {
 
-/// A message as it came, for as long as it is not answered.
+/// A received message, valid until it is answered.
 struct IncomingMessage {
   uint32_t word;
-  std::string_view bytes;  // behind the head
+  std::string_view bytes;  // after the head
 };
 
 /// One client.
@@ -28,36 +28,37 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// The next whole message; nothing before it has come, or while an answer is on its way.
+  /// The next whole message; nullopt before it has arrived, or while an answer is being sent.
   std::optional<IncomingMessage> message();
-  /// True where message() has something to do, be it that it refuses what has come.
+  /// Whether message() has something to do, which may be a refusal.
   bool has_turn() const;
   void answer(uint32_t code, std::string_view bytes);
-  /// The beginning of an answer, which goes at once.
+  /// Sends the beginning of an answer at once.
   void answer_in_part(uint32_t code, std::string_view bytes);
-  /// The same answer to all that has come, also in part, and to a client that has said nothing; nothing more is taken.
+  /// Gives the same answer to all messages received, even partly, and to a client that has sent nothing. It accepts
+  /// nothing more.
   void dismiss(uint32_t code, const std::string& why);
-  /// Takes what has come whole, and nothing more.
+  /// Accepts messages that have arrived completely, and nothing more.
   void take_no_more() { takes_no_more_ = true; }
   /// Dismisses a client that has sent more.
   void refuse_rest(uint32_t code, const std::string& why);
 
-  /// What it waits for: its answer is taken, or else it says more. Nothing: descriptor -1.
+  /// The event that it waits for: room to send its answer, or data to read. Descriptor -1: no event.
   pollfd awaited() const;
-  /// Does what was waited for.
+  /// Handles that event.
   void proceed();
-  /// Nobody is at the other end.
+  /// Called when the other end has closed.
   void hang_up() { has_hung_up_ = in_ == out_; }
   bool has_hung_up() const { return has_hung_up_ || is_lost_; }
   bool is_sending() const { return !is_sent() && !is_lost_; }
-  /// Nothing will come of it any more.
+  /// Whether it is finished.
   bool is_over() const { return is_lost_ || (is_sent() && (!fault_.empty() || (has_ended_ && received_.empty()))); }
   bool is_lost() const { return is_lost_; }
-  /// Why no more messages can be told apart; empty: they can.
+  /// Why the boundaries of messages are lost; empty: they are not.
   const std::string& fault() const { return fault_; }
-  /// When bytes last came or went.
+  /// When bytes were last received or sent.
   int64_t moved_ns() const { return moved_ns_; }
-  /// It has sent a whole message some time.
+  /// Whether it has ever sent a whole message.
   bool has_asked() const { return has_asked_; }
 
  private:
@@ -71,20 +72,20 @@ class Connection {
   const int in_, out_;
   const uint64_t most_bytes_;
   std::string received_, queued_, fault_;
-  size_t sent_ = 0, taken_ = 0;  // of what is queued; of what was received, by the message that is not answered yet
+  size_t sent_ = 0, taken_ = 0;  // bytes sent of the queue; bytes received that the unanswered message uses
   uint64_t skipped_ = 0;         // bytes still to come of a message that was refused
   bool has_ended_ = false, is_lost_ = false, has_hung_up_ = false, has_asked_ = false, takes_no_more_ = false;
   int64_t moved_ns_;
 };
 
-/// Of a socket: where it lies, and for how many seconds a client may neither say nor take anything; 0: for ever.
+/// `client_timeout`: for how many seconds a client of a socket may neither send nor receive anything; 0: for ever.
 struct ChannelOptions {
   std::string socket = {};  // a path; empty: standard input and output
   uint64_t most_bytes = 0;  // of a message
   double client_timeout = 0;
 };
 
-/// All clients. They take turns: each turn looks at all of them, however much one of them has sent.
+/// All clients. They take turns: each turn polls all of them, however much one of them has sent.
 class Channel {
  public:
   explicit Channel(const ChannelOptions& options);
@@ -92,21 +93,21 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// The next message; nothing where none comes within a tenth of a second.
+  /// The next message; nullopt if none arrives within a tenth of a second.
   std::optional<IncomingMessage> next();
-  /// No message will come any more: standard input has ended, or all that had come before drain() is answered.
+  /// Whether no message will come: standard input has ended, or all messages before drain() are answered.
   bool is_over();
   /// Answers the message that next() gave last.
   void answer(uint32_t code, std::string_view bytes);
   /// Begins the answer of a message that is being worked on. False: its client has gone.
   bool answer_in_part(uint32_t code, std::string_view bytes);
-  /// While a message is being worked on: looks at all clients. False: the one who has asked has gone.
+  /// Polls all clients while a message is being processed. False: the client that sent the message has gone.
   bool look();
-  /// Takes no more clients and no more messages than have come. The socket's file is removed.
+  /// Accepts no more clients and messages. The socket's file is removed.
   void drain();
-  /// Sends what is still to be sent, and refuses what nobody has answered.
+  /// Sends pending answers, and refuses unanswered messages.
   void finish();
-  /// The number of the socket's file while it is there; 0: there is none.
+  /// The inode number of the socket's file while it exists; else 0.
   uint64_t node() const { return node_; }
 
  private:
@@ -123,9 +124,9 @@ class Channel {
 
   const ChannelOptions options_;
   int listener_ = -1;
-  std::optional<Patience> draining_;  // with those that do not take their answers
+  std::optional<Patience> draining_;  // with clients that do not read their answers
   uint64_t node_ = 0;                 // the number of the socket's file
-  bool has_room_ = true;              // for another client: false after one for which there was no descriptor
+  bool has_room_ = true;              // for another client: false if there was no descriptor for the last one
   std::list<Connection> connections_;
   Connection* current_ = nullptr;
 };

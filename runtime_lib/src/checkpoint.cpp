@@ -29,7 +29,7 @@ constexpr const char* kLatest = "latest";
 
 std::string folder_of_step(int64_t step) { return text("step-%06ld", long(step)); }
 
-/// What was written must lie on the disk before a name leads to it.
+/// Data must be on the disk before a name refers to it.
 void sync_to_disk(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool is_synced = fd >= 0 && fsync(fd) == 0;
@@ -81,7 +81,7 @@ std::string read_text(const std::string& path) {
   return content;
 }
 
-/// The number behind a key of the file, which write_checkpoint has written.
+/// The number after a key in the file that write_checkpoint has written.
 uint64_t number_of(const std::string& json, const char* key, const std::string& path) {
   const size_t at = json.find(text("\"%s\": ", key));
   unsigned long long value = 0;

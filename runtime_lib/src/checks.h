@@ -1,4 +1,4 @@
-// What the command line asks for, checked before any rank starts: each mistake is one line and an exit code.
+// Checks of the command line before any rank starts: each mistake is one line and an exit code.
 #pragma once
 #include "options.h"
 #include "ports.h"
@@ -17,7 +17,7 @@ void check_shape(const Port& port, const std::vector<int64_t>& shape, const std:
 /// The run-time lengths in a shape that fits, one for each bound of the port.
 std::vector<int64_t> lengths_of(const Port& port, const std::vector<int64_t>& shape);
 
-/// The file that a state begins as: that of --input, else the one in the folder of --load-state; empty: its start
+/// The file of a state's initial value: --input's, else the one in the folder of --load-state; empty: the default
 /// value.
 std::string first_file_of_state(const Options& options, const char* name);
 /// The file of an input in one invocation ("{i}" becomes its number), and the file of a state in a folder.

@@ -1,5 +1,5 @@
-// CRC-32C by the processor's instruction, or by a table where there is none. The compiler's packer has the same
-// function (backend/checksum.cpp): it shares no code with the runtime.
+// CRC-32C by the processor's instruction, or else by a table. The compiler's packer has the same function
+// (backend/checksum.cpp): it shares no code with the runtime.
 #include "checksum.h"
 
 #if defined(__aarch64__)
@@ -25,7 +25,7 @@ constexpr std::array<uint32_t, 256> make_table() {
 }
 constexpr std::array<uint32_t, 256> kTable = make_table();
 
-// What the instruction is on each machine that may have one.
+// The instruction of each architecture that may have one.
 #if defined(__x86_64__)
 #define WEFT_WITH_CRC32C [[gnu::target("sse4.2")]]
 bool has_instruction() { return __builtin_cpu_supports("sse4.2"); }

@@ -64,7 +64,7 @@ void copy_run(const char* src, char* dst, int64_t n, const Dim& d, int64_t eleme
     copy_strided<uint64_t>(src, dst, n, d);
 }
 
-/// What a reduction is summed in.
+/// The type in which a reduction is computed.
 template <class T>
 struct Sum {
   using Type = T;

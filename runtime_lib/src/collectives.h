@@ -1,10 +1,10 @@
-// The strided copies and reductions behind collectives and transfers.
+// The strided copies and reductions that collectives and transfers use.
 #pragma once
 #include "weft/types.h"
 
 namespace weft {
 
-/// A strided box without dimensions that are not needed: innermost last, neighbours merged where both sides allow it.
+/// A strided box, innermost dimension last. Neighbouring dimensions are merged where both sides allow it.
 struct Box {
   int ndim = 0;
   Dim dims[kMaxDims] = {};
@@ -13,7 +13,7 @@ struct Box {
   int64_t count() const;
 };
 
-/// Elements that are worth a thread.
+/// Elements that are enough work for a thread.
 inline constexpr int64_t kGrain = 16384;
 
 /// Copies elements begin .. end (in row-major order of the box) of `element` bytes each.

@@ -1,4 +1,4 @@
-// What the system keeps of a thread's cores is inherited by the threads that it starts.
+// Assignment of threads to cores. A thread inherits the affinity of the thread that starts it.
 #include "cores.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// What a handler of signals may touch is global: nothing else reaches it.
+// A signal handler can access only global data.
 #include "end_request.h"
 
 #include <signal.h>

@@ -10,21 +10,21 @@
 
 namespace weft {
 
-/// What a program does that has something to finish.
+/// The kind of a program that has work to finish before it ends.
 struct Endable {
   enum class Kind : uint8_t { Nothing, Training, Server };
   Kind kind = Kind::Nothing;
   std::string socket = {};  // of a server
 };
 
-/// As long as this stands, SIGTERM asks the ranks that share `world` to end; of a server SIGINT and SIGHUP do too.
+/// While this object exists, SIGTERM asks the ranks that share `world` to end. In a server SIGINT and SIGHUP do so too.
 class EndRequests {
  public:
-  /// What a second signal of this process does. A rank that another process of ours has started gets signals of a
-  /// group of processes as well as that one does, and leaves it to that one to count them.
+  /// The effect of a second signal. If another process of the program started this rank, both get the signals of their
+  /// process group. Only the parent counts them.
   enum class Second : uint8_t { EndsAtOnce, IsNothing };
-  /// `socket`: that of a server, whose file goes too where it ends at once; empty: a training's signals, or a server's
-  /// without a socket.
+  /// `socket`: the path of a server's socket, which is removed if the server ends at once. It is empty for a training,
+  /// or for a server without a socket.
   EndRequests(const World& world, Second second, bool serves, const std::string& socket);
   ~EndRequests();
   EndRequests(const EndRequests&) = delete;

@@ -1,5 +1,5 @@
-// An error that ends the program: an exit code and one line of text. Thrown through emitted code, caught where a
-// stream's thread began.
+// An error that ends the program: an exit code and one line of text. It is thrown through emitted code and caught at
+// the start of a stream's thread.
 #pragma once
 #include <string>
 
@@ -17,11 +17,11 @@ enum ExitCode : int {
   kTerminated = 143  // as of a process that SIGTERM ends
 };
 
-/// What is thrown: an exit code, and the line to print.
+/// The exception: an exit code, and the line to print.
 struct Failure {
   int code;
   std::string text;  // empty: the failure of another rank or stream was noticed, which reports it
-  // A rank that is gone: where it was belongs to the text.
+  // A rank whose process is gone; its last step is added to the text.
   int gone = -1;
   bool names_rank = false;  // the text begins with the rank whose failure it is
 };

@@ -1,5 +1,5 @@
-// Whether all ranks read the same files. Each reads them by itself, and where hosts hold different ones under the same
-// name the ranks would compute with different numbers, of which no result tells.
+// Checks that all ranks read the same files. Each rank reads its own copy. If hosts have different files under the same
+// name, ranks would compute with different numbers, unnoticed.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,15 +9,16 @@
 
 namespace weft {
 
-/// What one rank has read, as checksums in its slot of the world. All ranks read the same inputs in the same order.
+/// Checksums of the files that one rank has read, in its slot of the world. All ranks read the same inputs in the same
+/// order.
 class FileSums {
  public:
   FileSums(const World& world, int rank, bool checks_all) : world_(world), rank_(rank), checks_all_(checks_all) {}
 
   /// The elements of a file. Large ones count only with --check, since a sum of them takes time.
   void add(const std::string& input, const std::vector<int64_t>& shape, std::string_view elements);
-  /// Behind a barrier of all ranks: on rank 0, throws Failure (wrong input) that names an input of which another rank
-  /// has read something else.
+  /// Called after a barrier of all ranks. On rank 0 it throws Failure (wrong input), which names an input of which
+  /// another rank has read other elements.
   void check() const;
 
  private:

@@ -67,7 +67,7 @@ std::string iteration_text(const RankBase& rank) {
   return rank.evaluates ? text("the evaluation behind step %u", rank.invocation) : text("step %u", rank.invocation + 1);
 }
 
-/// `what` has computed NaN, and behind `infinity`, if there is one.
+/// Fails because `what` has computed NaN, after `infinity` if that is set.
 [[noreturn]] void fail_of_nan(const RankBase& rank, const std::string& what, const Oddity& infinity) {
   fail(kWrongInput, "--check-nan: %s: %s%s%s", iteration_text(rank).c_str(), what.c_str(),
        infinity.ns == 0 ? "" : ("; before that, " + infinity.text).c_str(),

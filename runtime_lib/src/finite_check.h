@@ -1,5 +1,5 @@
-// --check-nan of a training: which step has computed the first number that is not finite. The steps of a stream tell
-// which buffers they are about to use; those whose bits are others behind the step are its results.
+// --check-nan of a training: finds the step that computed the first non-finite number. The steps of a stream announce
+// the buffers that they are about to use. Elements whose bits a step changes are its results.
 #pragma once
 #include <mutex>
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace weft {
 
-/// The first number among `count` elements that is not finite, and whose bits are not those of `before`, where that is
-/// given; NaN before infinities.
+/// The first number among `count` elements that is not finite, and whose bits differ from `before`, if given. A NaN has
+/// priority over infinities.
 struct NotFinite {
-  int64_t element = -1;  // -1: there is none
+  int64_t element = -1;  // -1: all are finite
   bool is_nan = false;
 };
 NotFinite find_not_finite(DType dtype, const char* elements, int64_t count, const char* before = nullptr);
@@ -21,15 +21,16 @@ NotFinite find_not_finite(DType dtype, const char* elements, int64_t count, cons
 /// "'h1' (MatMul h1, Add h2, Relu h) computes nan, as element 3 of 128", the elements of a buffer that the step uses.
 std::string oddity_text(const Step& step, int64_t count, const NotFinite& found);
 
-/// What the steps of one stream of the host compute. NaN ends the training at once. Masks are made of infinities, so
-/// that these are only remembered: of a training whose results are not finite, the first one is where that began.
+/// Checks the results of the steps of one stream of the host. NaN ends the training at once. Infinities are only
+/// remembered, because masks consist of them. If a training's results are not finite, the first infinity is reported as
+/// the cause.
 class FiniteCheck final : public AccessWatch {
  public:
   explicit FiniteCheck(const RankBase& rank) : rank_(rank) {}
 
   void begin_invocation();
   void begin_step();
-  /// Throws Failure (wrong input) where the step has computed NaN.
+  /// Throws Failure (wrong input) if the step has computed NaN.
   void end_step(const Step& step);
   /// From any thread of the stream.
   void touch(const void* at, int64_t count, DType dtype) override;
@@ -50,9 +51,9 @@ class FiniteCheck final : public AccessWatch {
   Oddity first_infinity_;
 };
 
-/// Behind an iteration, all ranks together. Throws Failure (wrong input) where what it leaves is not finite.
+/// All ranks call it after an iteration. Throws Failure (wrong input) if a result is not finite.
 void check_results(RankBase& rank);
-/// The name of an input, other than states, that holds a number which is not finite; empty: none does.
+/// The name of an input, other than states, with a number that is not finite; empty: all are finite.
 std::string odd_input(const RankBase& rank);
 
 }  // namespace weft

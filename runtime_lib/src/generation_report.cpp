@@ -1,4 +1,4 @@
-// The rate of a prompt is that of the median generation; that of decoding counts every token behind the first.
+// The prompt rate is the median generation's. The decoding rate counts every token after the first.
 #include "generation_report.h"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// What is printed of generations: the tokens, and how many a second.
+// The report of generations: the tokens, and their number per second.
 #pragma once
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace weft {
 
-/// The tokens, a line a row, and the rates of prompt and decoding; empty where nothing was generated.
+/// The tokens, one line per row, and the rates of prompt and decoding; empty if nothing was generated.
 std::string generation_text(const RunReport& report);
 /// The same as further fields of a JSON object.
 std::string generation_json(const RunReport& report);
-/// For --info: the field that says what is generated and how; empty where the program does not generate.
+/// The field of --info that describes the generation; empty if the program does not generate.
 std::string generation_info(const Executable& executable);
 
 }  // namespace weft

@@ -11,7 +11,7 @@ namespace weft {
 
 namespace {
 
-/// What one rank generates from.
+/// The inputs, states and generator of one rank.
 struct TextSource {
   TextSource(RankBase& r, const Options& o)
       : rank(r),

@@ -54,7 +54,7 @@ void scatter_logits(const char* from, const std::vector<int64_t>& tokens, double
   for (size_t i = 0; i < tokens.size(); ++i) to[tokens[i]] = double(logits[i]);
 }
 
-/// Logits of these tokens, one behind the other at `from`, each to the place of its token.
+/// Scatters the logits of these tokens, contiguous at `from`, to the indices of their tokens.
 void scatter_logits(DType dtype, const char* from, const std::vector<int64_t>& tokens, double* to) {
   switch (dtype) {
     case DType::F32:
@@ -243,8 +243,8 @@ bool Generator::is_over() const {
   });
 }
 
-/// Adds a token to each row; one that has ended is filled up with the token that ends it. False: there is none to
-/// choose.
+/// Adds a token to each row; one that has ended is filled up with the token that ends it. False: the logits allow no
+/// choice.
 bool Generator::choose(bool is_first) {
   const auto* shared = reinterpret_cast<const double*>(rank_.world.staging());
   const std::span<const int64_t> end = generation_.end;
@@ -287,7 +287,7 @@ Generated Generator::run(Text& text, const std::function<bool()>& is_refused,
       out.prompt_ms = milliseconds_since(begin);
     else
       out.token_ms.push_back(milliseconds_since(begin));
-    // Of the last token nobody is told: whoever then complained would not be heard by all ranks before they go on.
+    // The last token is not told: if its receiver complained, not all ranks would see that before they go on.
     if (tell && n + 1 < sampling_.max_new && !is_over()) tell(last_tokens());
   }
   text.past = past_;

@@ -1,5 +1,5 @@
-// The loop over tokens: what each rank does to feed the program a prompt, and then the tokens that it chooses from the
-// logits. Every rank chooses from the same bits in the same way, so that all go on with the same token.
+// The loop over tokens: each rank feeds the program a prompt, and then the tokens that it chooses from the logits.
+// Every rank chooses from the same bits in the same way, so that all continue with the same token.
 //
 //   prompt -> inputs of the next tokens -> invocation -> logits of the last token, in memory that all ranks share
 //                       ^                                      |
@@ -22,11 +22,11 @@ class Generator {
   Generator(RankBase& rank, Inputs& inputs, States& states, const Options& options);
 
   const TextPorts& ports() const { return ports_; }
-  /// Loads the first tokens of a prompt with which the text goes on; its states are in the buffers. Throws Failure
-  /// (wrong input), with nothing changed, for a prompt that cannot.
+  /// Loads the first tokens of a prompt that continues the text, whose states are in the buffers. Throws Failure (wrong
+  /// input), with nothing changed, for a prompt that cannot continue it.
   void begin(const Text& text, const WholeTensor& prompt, const Sampling& sampling);
-  /// All ranks together: what comes of that prompt. `is_refused`: a rank has complained, which ends the text. `tell`:
-  /// is told of the token that each row has got, if another one follows.
+  /// All ranks call it. Generates the tokens after that prompt. `is_refused` returns whether a rank has complained,
+  /// which ends the text. `tell` gets each row's new token if another one follows.
   Generated run(Text& text, const std::function<bool()>& is_refused,
                 const std::function<void(const std::vector<int64_t>&)>& tell = {});
 
@@ -49,16 +49,16 @@ class Generator {
   States& states_;
   const Generation& generation_;
   const TextPorts ports_;
-  const Port *tokens_, *positions_, *mask_;      // nullptr: there is none
+  const Port *tokens_, *positions_, *mask_;      // nullptr: no such input
   std::vector<std::optional<PortView>> logits_;  // by variant: the part that this rank shares
   int64_t vocabulary_;
   const int64_t start_;  // tokens that states of a fixed size hold at first
 
-  // Of the prompt.
+  // The current prompt.
   Sampling sampling_;
-  std::vector<std::vector<int64_t>> rows_;  // tokens to feed, behind them those chosen
+  std::vector<std::vector<int64_t>> rows_;  // tokens to feed, followed by those chosen
   int64_t past_ = 0;                        // tokens that the states hold
-  int64_t first_ = 0, count_ = 0;           // which of the rows' tokens are loaded
+  int64_t first_ = 0, count_ = 0;           // the range of the rows' tokens that is loaded
 };
 
 }  // namespace weft

@@ -13,12 +13,12 @@
 
 namespace weft {
 
-/// The weights and the manifest of an executable, wherever they lie. What it maps lives as long as it.
+/// The weights and the manifest of an executable, in the executable or beside it. It owns its mappings.
 class ImageFile {
  public:
-  /// `weights` names a file of weights; empty: those in `program`, else weights.bin beside it. `checks_all`: slices
-  /// of any size are compared with their checksums, not only those that take an eighth of a second at most. Throws
-  /// Failure (environment) where a file was cut or has other bytes than were written.
+  /// `weights` names a file of weights; empty: those in `program`, else weights.bin beside it. `checks_all`: slices of
+  /// any size are compared with their checksums, not only those that take an eighth of a second at most. Throws Failure
+  /// (environment) if a file was cut or has other bytes than were written.
   explicit ImageFile(const std::string& weights, bool checks_all = false,
                      const std::string& program = "/proc/self/exe");
   ~ImageFile();
@@ -28,7 +28,7 @@ class ImageFile {
   std::string_view manifest() const { return manifest_; }
   /// A number that two executables share if they have the same code, plan and weights.
   uint64_t build() const;
-  /// Maps a rank's slices of all segments of its program, one behind the other; nullptr without weights.
+  /// Maps a rank's slices of all segments of its program contiguously; nullptr without weights.
   const char* map_image(const Program& program, int rank);
 
  private:
@@ -48,7 +48,7 @@ class ImageFile {
   FileRange image_;  // of the file
   int64_t weights_offset_ = 0;
   uint32_t contents_ = 0;                  // the checksum of manifest and checksums, and so of the weights
-  std::string path_, manifest_, missing_;  // `missing_`: what to say first of weights that are not there
+  std::string path_, manifest_, missing_;  // `missing_`: the beginning of the message for missing weights
   std::vector<Checksum> checksums_;
   std::mutex mutex_;  // ranks that are threads map their images at the same time
   std::vector<Mapping> images_;

@@ -1,5 +1,5 @@
-// Each variant has parts of its own, since slices and room differ. What a generation is given once, all of them get:
-// its next tokens may be another variant's.
+// Each variant has parts of its own, since slices and buffer sizes differ. Inputs of a generation are given to all
+// variants, since another variant may compute its next tokens.
 #include "inputs.h"
 
 #include "checks.h"

@@ -1,4 +1,4 @@
-// Figures of several times.
+// Statistics of times.
 #pragma once
 #include <vector>
 
@@ -8,7 +8,7 @@ struct Latency {
   double median, mean, min, max, p90, p99;
 };
 
-/// Of one time at least; quantiles by the nearest rank method.
+/// Statistics of at least one time. Quantiles are by the nearest-rank method.
 Latency latency_of(std::vector<double> ms);
 
 }  // namespace weft

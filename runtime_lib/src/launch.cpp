@@ -73,7 +73,7 @@ constexpr Launcher kLaunchers[] = {
 constexpr const Launcher& kTorchrun = kLaunchers[2];
 constexpr const Launcher& kSlurm = kLaunchers[3];
 
-/// What srun sets besides its own where it is told which PMI to speak; with PMI 2 the launcher above is found.
+/// Variables that srun sets in addition if it is told which PMI to use. With PMI 2 the table above finds the launcher.
 constexpr const char* kRanksOfPmi[] = {"PMIX_RANK", "PALS_RANKID"};
 
 constexpr const char *kRankVariable = "WEFT_RANK", *kSegmentVariable = "WEFT_SEGMENT", *kParentVariable = "WEFT_PARENT";
@@ -120,7 +120,7 @@ int agent_of(const Launcher& launcher) {
   const std::string variable = std::string(launcher.rank) + "=";
   int pid = getppid();
   for (int level = 0; level < 16 && pid > 1; ++level) {
-    std::string environment(1, '\0');  // variables end with a zero: each begins behind one
+    std::string environment(1, '\0');  // variables end with a zero, so each follows one
     if (!append_text(text("/proc/%d/environ", pid), environment)) break;
     if (environment.find('\0' + variable) == std::string::npos) break;
     std::string status;
@@ -200,7 +200,7 @@ std::optional<Child> find_parent(const Environment& env) {
   if (rank == nullptr || fd == nullptr)
     fail(kEnvironment, "%s and %s belong together", kRankVariable, kSegmentVariable);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // Of a parent that ended before that nobody is told.
+  // No signal is sent for a parent that ended before that.
   const char* parent = env(kParentVariable);
   if (parent != nullptr && number_in(kParentVariable, parent) != getppid())
     fail(kEnvironment, "the process that started rank %s has ended", rank);

@@ -1,4 +1,5 @@
-// Who starts the ranks: this program itself, or a launcher whose environment variables say which rank this process is.
+// The start of ranks: by this program itself, or by a launcher whose environment variables say which rank this process
+// is.
 #pragma once
 #include <functional>
 #include <optional>
@@ -13,18 +14,18 @@ namespace weft {
 
 using Environment = std::function<const char*(const char* name)>;  // getenv, or a table in tests
 
-/// What a launcher says of the machines of its job. Unsaid: variables set by hand, with the address of rank 0.
+/// The number of machines of a launcher's job. Unsaid: the variables were set by hand, with the address of rank 0.
 enum class Machines { One, Several, Unsaid };
 
 /// This process as one rank of a launcher's job.
 struct Launched {
   int rank, size;
-  std::string job;      // names the job on this machine; empty where nothing does, or there are several machines
-  const char* command;  // that starts such jobs
+  std::string job;      // the job's name on this machine; empty if there is no name, or several machines
+  const char* command;  // the command that starts such jobs
   Machines machines = Machines::One;
-  int ranks_here = 0;                 // on this machine; 0: unsaid
-  std::optional<int> rank_here = {};  // this one's number among them, if it is said
-  bool is_bare_srun = false;          // it counts the ranks, but speaks no PMI to them
+  int ranks_here = 0;                 // on this machine; 0: unknown
+  std::optional<int> rank_here = {};  // this rank's index among them, if known
+  bool is_bare_srun = false;          // srun without PMI: it starts the ranks, but tells MPI nothing
 };
 
 /// Empty if no launcher started this process. Throws Failure (environment) on half-set variables.
@@ -39,8 +40,8 @@ struct Child {
 };
 std::optional<Child> find_parent(const Environment& environment);
 
-/// Starts this program once for each rank, waits for all, and gives the exit code of the first that failed. The
-/// file is theirs.
+/// Starts this program once for each rank, waits for all, and returns the exit code of the first that failed. `file` is
+/// the one that the ranks read.
 int start_ranks(const Executable& executable, const ImageFile& file, const WorldShape& shape, const Endable& endable,
                 char** argv);
 

@@ -59,7 +59,7 @@ static std::string broken_demand(const Executable& executable, const std::vector
   return "";
 }
 
-/// What is wrong with the lengths that steps make, or with those of the request; "": nothing.
+/// The error in the lengths that steps compute (`is_made`), or in the request's lengths; "": no error.
 static std::string wrong_lengths(const Executable& executable, const std::vector<int64_t>& lengths, bool is_made) {
   for (const LengthLimit& limit : executable.limits) {
     if (limit.is_made != is_made) continue;

@@ -1,4 +1,4 @@
-// The lengths that only a request knows: what its tensors say of them, and what they then are for a rank.
+// The lengths that each request sets: their values in its tensors, and their storage on a rank.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace weft {
 
-/// What tensors say of named lengths. Those that share one must say the same.
+/// The values of named lengths that tensors claim. Tensors that share a name must agree.
 class LengthClaims {
  public:
   explicit LengthClaims(const Executable& executable) : claims_(executable.lengths.size()) {}
-  /// Throws Failure (wrong input), which names both, where another tensor has said something else. `source` is how a
-  /// message names the tensor. A length of -1 says nothing.
+  /// Throws Failure (wrong input), which names both tensors, if another one has claimed a different value. `source`
+  /// names the tensor in messages. A length of -1 is ignored.
   void add(const Bound& bound, int64_t length, const std::string& source);
-  /// -1 where nothing was said.
+  /// -1 if nothing was claimed.
   int64_t of(int name) const { return claims_[size_t(name)] ? claims_[size_t(name)]->length : -1; }
 
  private:
@@ -27,16 +27,16 @@ class LengthClaims {
   std::vector<std::optional<Claim>> claims_;
 };
 
-/// The lengths that a state has at its start where no file says it: 0 where it grows, -1 (what the others say) where
-/// the dimension stays as it is.
+/// The lengths of a state that starts without a file: 0 in a dimension that grows; -1 (other tensors decide) in a
+/// dimension that stays.
 std::vector<int64_t> lengths_at_start(const Executable& executable, const Port& state);
-/// The dimensions of a state behind an invocation: those of the output that feeds it.
+/// The dimensions of a state after an invocation, which are those of the output that feeds it.
 std::span<const Bound> bounds_of_next(const Executable& executable, const char* state);
 
-/// Puts the lengths where the rank's kernels read them. Throws Failure (wrong input), with nothing changed, where one
-/// is less or more than it may be.
+/// Stores the lengths where the rank's kernels read them. Throws Failure (wrong input), with nothing changed, if one is
+/// outside its limits.
 void store_lengths(RankBase& rank, const LengthClaims& claims);
-/// Takes those that steps have made from where they lie, and complains where one is beyond its limits.
+/// Reads the lengths that steps have computed, and complains if one is outside its limits.
 void fetch_lengths(RankBase& rank);
 
 }  // namespace weft

@@ -45,8 +45,8 @@ Options options_of(int threads) {
   return out;
 }
 
-/// The file of the library that has this object: its weights lie behind it. (dladdr gives the path by which it was
-/// loaded, which may be relative to a folder that has been left since.)
+/// The path of the library that contains this object and its weights. (dladdr gives the path by which it was loaded,
+/// which may be relative to an earlier working directory.)
 std::string file_of(const void* object) {
   const std::unique_ptr<FILE, int (*)(FILE*)> maps(fopen("/proc/self/maps", "re"), fclose);
   const auto wanted = reinterpret_cast<uintptr_t>(object);
@@ -60,7 +60,7 @@ std::string file_of(const void* object) {
   fail(kEnvironment, "the library's own file cannot be found");
 }
 
-/// What the launcher says of this process.
+/// The rank that the launcher assigned to this process.
 std::optional<Launched> rank_of_job(const Executable& executable) {
   std::optional<Launched> launched = find_launcher(getenv);
   if (!launched) fail(kEnvironment, "no launcher has started this process as a rank");
@@ -168,7 +168,7 @@ class Library::Crew final : public Customer {
   void finish() override {
     if (board_.order().kind == Order::Kind::Run) board_.clear_inputs();
   }
-  /// What was given still holds for the next run.
+  /// Inputs that were given remain for the next run.
   void refuse(const std::string& complaint, bool) override { complaint_ = complaint; }
 
  private:
@@ -260,7 +260,7 @@ class Library::Crew final : public Customer {
   std::vector<std::thread> threads_;
 };
 
-/// Nothing is thrown across the library's border. What is not wrong input has ended the ranks.
+/// No exception leaves the library. Any failure other than wrong input has ended the ranks.
 template <class Action>
 int Library::guarded(const Action& action) {
   if (lost_ != kOk) return error_ = lost_text_, lost_;

@@ -1,4 +1,4 @@
-// A slower link between the ranks than shared memory is: for tests, and to see what overlap hides.
+// A simulated link between the ranks that is slower than shared memory, for tests and to measure the effect of overlap.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// What --link asks for: of each rank's link, in each direction. No bandwidth: as fast as the memory is.
+/// The values of --link, for each rank's link in each direction. Without a bandwidth it is as fast as memory.
 struct LinkSpeed {
   double bytes_per_second = 0;
   int64_t latency_ns = 0;
@@ -16,35 +16,35 @@ struct LinkSpeed {
 /// Reads "BANDWIDTH[,LATENCY]", such as "1GB/s" or "10Gbit/s,50us". Throws Failure (usage).
 LinkSpeed parse_link(const std::string& text);
 
-/// The link of one rank, shared by its streams: what it takes in arrives one after the other.
+/// The link of one rank, shared by its streams: messages arrive in sequence.
 class Link {
  public:
   explicit Link(const LinkSpeed& speed) : speed(speed) {}
-  /// When `bytes` that were there to be taken from `ready_ns` on have arrived.
+  /// The time at which `bytes` that are available from `ready_ns` on have arrived.
   int64_t arrival(int64_t ready_ns, int64_t bytes);
 
   const LinkSpeed speed;
-  std::atomic<int64_t> received_bytes{0};  // so far, whatever the speed
+  std::atomic<int64_t> received_bytes{0};  // so far, at any speed
 
  private:
   std::atomic<int64_t> free_ns_{0};
 };
 
-/// One stream's time over a link. A stream sleeps until what it takes would have come, and leaves the core to those who
-/// compute. How late a sleep ended is taken off what comes next, and what is too short for a sleep is added to it: so
-/// the rate holds over many messages.
+/// The time of one stream on a link. A stream sleeps until its data would have arrived, which leaves the core to
+/// computation. Oversleeping shortens the next sleep, and times too short for a sleep are added to it, so that the
+/// average rate is exact.
 class LinkClock {
  public:
-  /// A message or a barrier between ranks has ended: its latency passes.
+  /// Called after a message or a barrier between ranks: waits for its latency.
   void add_latency(const Link& link);
-  /// `bytes` have come from peers since the last latency.
+  /// Called after `bytes` were received from peers since the last latency: waits until they would have arrived.
   void receive(Link& link, int64_t bytes);
 
  private:
   void sleep_until(int64_t due_ns);
 
   int64_t ready_ns_ = 0;   // the end of the last latency, in the link's time
-  int64_t behind_ns_ = 0;  // the machine's time less the link's
+  int64_t behind_ns_ = 0;  // the machine's time minus the link's
 };
 
 }  // namespace weft

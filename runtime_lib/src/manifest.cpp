@@ -140,7 +140,7 @@ std::string with_facts(std::string_view manifest, const std::string& status) {
     else
       add_once(once, "block " + std::string(fields.block));
   });
-  // What runs once in front is at the first micro-batch, what runs behind at the last.
+  // Once blocks run before the first micro-batch or after the last.
   std::vector<std::string> blocks = repeated.empty() || index == "0" ? once : std::vector<std::string>();
   blocks.insert(blocks.end(), repeated.begin(), repeated.end());
   std::vector<std::string> facts;

@@ -1,25 +1,24 @@
-// What the runtime reads from the manifest behind the executable: where in the schedule a step came from, and of which
-// nodes and block it is.
+// The runtime's use of the manifest: for each step its line in the schedule, its nodes and its block.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace weft {
 
-/// "s.yaml:9:5" for a step that the schedule shaped; empty if there is none, or no manifest.
+/// "s.yaml:9:5" for a step that the schedule shaped; empty for other steps, or without a manifest.
 std::string schedule_line(std::string_view manifest, std::string_view step);
 
-/// In front of the name of a step that has ended, where its stream has begun no other.
+/// Prefix of the name of a step that has ended, while its stream has not begun another.
 constexpr std::string_view kAfter = "after ";
 
-/// Both together are cut to so many bytes.
+/// The most bytes of prefix and name together.
 constexpr size_t kLongestStatus = 87;
 
-/// In its place, where a stream has nothing left to do.
+/// Replaces the name when a stream has nothing left to do.
 constexpr std::string_view kEnd = "end of the iteration";
 
-/// Where a rank is, as World::status says it, with what the manifest knows of the step: "h [2] (Relu h; block
-/// c_forward, micro-batch 2)". Steps of one name may stand in several blocks, which are all said.
+/// The position of a rank, as World::status returns it, with the manifest's facts about the step: "h [2] (Relu h; block
+/// c_forward, micro-batch 2)". Steps of one name may be in several blocks, which are all listed.
 std::string with_facts(std::string_view manifest, const std::string& status);
 
 /// A string as a JSON literal, with its quotes.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kTwoRoundBytes = 8192;  // below, another message costs more than the bytes that it saves
 
-/// True if the elements of a side lie behind one another, in the order of the box.
+/// Whether the elements of a side are contiguous in the order of the box.
 bool is_line(const Exchange& e, Side side) {
   const Box box(packed(e, side == Side::Src ? Side::Dst : Side::Src).dims);
   return box.ndim == 1 && (side == Side::Src ? box.dims[0].src_stride : box.dims[0].dst_stride) == 1;

@@ -1,5 +1,5 @@
-// .npy files: strict reading by mapping, conversion where no value changes, writing. Types that .npy lacks travel as
-// unsigned bit patterns of their width.
+// .npy files: strict reading by mapping, conversion where no value changes, writing. Types that .npy lacks are stored
+// as unsigned bit patterns of their width.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,12 +13,11 @@
 
 namespace weft {
 
-/// The bytes of a .npy file, little endian and exactly as many as its header says. They stay where they lie, or are
-/// converted where the elements are not stored as they are needed (npy_elements.h).
+/// The bytes of a .npy file, little endian and exactly as many as its header says. They are used in place, or converted
+/// if the elements are stored in another form (npy_elements.h).
 class NpyArray {
  public:
-  /// Elements of type `dtype` are needed. Throws Failure (wrong input), which names `source`, where a value would
-  /// change.
+  /// Provides elements of type `dtype`. Throws Failure (wrong input), which names `source`, if a value would change.
   NpyArray(std::string_view bytes, DType dtype, const std::string& source);
 
   const std::vector<int64_t>& shape() const { return header_.shape; }
@@ -58,7 +57,7 @@ class NpyFile {
   NpyArray array_;
 };
 
-/// What stands in front of elements of this type (not strings, whose type says how long they are) in a .npy file.
+/// The header of a .npy file with elements of this type. Not for strings, whose type in the file includes their length.
 std::string npy_head(DType dtype, const std::vector<int64_t>& shape, Bfloat16Form form = Bfloat16Form::Bits);
 /// A whole .npy file in two parts.
 class NpyParts {

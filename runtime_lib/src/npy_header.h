@@ -1,4 +1,4 @@
-// What stands at the beginning of a .npy file: the type, order and shape of its elements.
+// The header of a .npy file: the type, order and shape of its elements.
 #pragma once
 #include <cstdint>
 #include <string>

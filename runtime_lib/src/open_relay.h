@@ -1,4 +1,4 @@
-// How a rank of a job on several machines comes to its relay.
+// Opens the relay of a rank of a job on several machines.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace weft {
 
-/// What all ranks of a job must agree on, and how they name themselves in messages.
+/// The agreement of all ranks of a job, and the program's name in messages.
 struct Job {
   const char* program;
   Agreement agreement;
   double timeout;
 };
 
-/// True if the ranks of one machine use the relay as well, where a launcher started them.
+/// Whether ranks on one machine use the relay too if a launcher started them.
 extern const bool kRelayAlways;
 /// Joins the ranks of `world`, a copy that only this process has; `root` is what --root says, or empty. Each target's
-/// library defines it. Throws Failure where ranks do not come in time (timed out), or are none of this program's
+/// library defines it. Throws Failure if ranks do not arrive in time (timed out), or belong to another program
 /// (environment).
 std::unique_ptr<Relay> open_relay(const Job& job, const World& world, const Launched& launched,
                                   const std::string& root);

@@ -14,9 +14,9 @@ struct Options {
   std::map<std::string, std::string> inputs;  // file of each named input; "{i}" stands for the number of the invocation
   std::map<std::string, std::string> data;    // of a training: the file of each input's samples
   std::map<std::string, std::string> eval_data;  // the same of its evaluations
-  int eval_every = 0;                            // steps between two; 0: only behind the last step
-  int64_t steps = 0;                             // up to which it goes; 0: epochs say it
-  int epochs = 0, every = 0, keep = 0;           // checkpoints: after so many steps each; the newest ones stay; 0: all
+  int eval_every = 0;                            // steps between two; 0: only after the last step
+  int64_t steps = 0;                             // the last step; 0: `epochs` determines it
+  int epochs = 0, every = 0, keep = 0;           // checkpoints: `every` so many steps; the newest `keep` stay, 0: all
   bool shuffles = false;
   uint64_t shuffle_seed = 0;
   std::string checkpoint, resume, log;

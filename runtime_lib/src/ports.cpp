@@ -63,7 +63,7 @@ struct PartWalk {
   const int64_t* global_shape;  // without the leading dimension
   Run& run;
 
-  /// How many elements of the dimension the buffer has room for, one behind the other, where the rank holds `held`.
+  /// How many contiguous elements of the dimension the buffer has room for, if the rank holds `held`.
   int64_t room_of(size_t dim, int64_t held) const {
     const Layout& layout = view.port.layout;
     const bool is_length = !layout.by_bounds && std::any_of(layout.bounds.begin(), layout.bounds.end(),
@@ -245,7 +245,7 @@ static bool any_lower_holder(const Executable& executable, const Port& port, std
   return false;
 }
 
-// Of several ranks that hold the same part, the lowest writes it.
+// If several ranks hold the same part, the lowest writes it.
 bool writes_part(const Executable& executable, const Port& port, std::span<const Port> Program::*ports, int rank) {
   const PortView mine(port, rank);
   return !any_lower_holder(executable, port, ports, rank, [&](const Port& theirs, int other) {

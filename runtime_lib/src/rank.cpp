@@ -148,7 +148,7 @@ Oddity RankState::first_infinity() const {
 
 void RankState::time_out(int stream, const std::string& awaited) const {
   const std::vector<Event>& steps = walks[size_t(stream)].steps;
-  // What another stream of this rank does not bring may be what that stream waits for.
+  // If this stream waits for another stream of the rank, the message adds the messages that the other one waits for.
   const bool is_told = network == nullptr || awaited.starts_with("messages");
   const std::string missing = is_told ? "" : network->awaited();
   RankBase::time_out(

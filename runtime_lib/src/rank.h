@@ -1,4 +1,4 @@
-// One rank behind the surface of weft/host.h: its memory, its streams and their threads.
+// The implementation of a rank of weft/host.h: its memory, its streams and their threads.
 #pragma once
 #include <condition_variable>
 #include <memory>
@@ -24,12 +24,12 @@ struct Walk {
   }
 
   std::unique_ptr<Team> team;
-  std::unique_ptr<Messages> messages;  // where ranks share no memory
+  std::unique_ptr<Messages> messages;  // if ranks share no memory
   std::vector<uint32_t> ticks;         // barriers entered with each rank
   std::vector<Event> steps;            // entered and not yet left, outer first
   std::vector<Event> trace;
-  std::set<std::string> names;  // of the steps that have run, kept where one of them is to stall
-  std::vector<char> scratch;    // of a small reduction in place
+  std::set<std::string> names;  // of the steps that have run, kept if one of them is to stall
+  std::vector<char> scratch;    // for a small reduction in place
   LinkClock clock;
   std::unique_ptr<FiniteCheck> finite_check;  // with --check-nan
 };
@@ -42,7 +42,7 @@ struct RankState final : RankBase {
   void iterate() override;
   void poison(const std::vector<Range>& keep) override;
   char* at(const Range& range) const override;
-  /// Throws where the step to stall in has not come.
+  /// Throws if the step of --stall has not run.
   void check_stalled() const override;
   const std::vector<Event>& trace(int stream) const override { return walks[size_t(stream)].trace; }
   void clear_trace() override;

@@ -1,4 +1,4 @@
-// What the ranks of all targets share: their barrier, and how they say what went wrong.
+// The part of ranks that all targets share: their barrier, and reports of failures.
 #include "rank_base.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What a rank is made of: its program, its weights, its threads.
+// Makes a rank from its program, its weights and its threads.
 #include "rank_maker.h"
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// Ranks on several machines: each has a copy of the segment of its own, and a relay keeps the copies alike.
+// The relay between ranks on several machines. Each rank has its own copy of the segment, and the relay keeps the
+// copies alike.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,7 +7,7 @@
 
 namespace weft {
 
-/// What a rank sends to rank 0, as one piece.
+/// A message of a rank to rank 0.
 struct Delivery {
   int from;
   std::vector<char> bytes;
@@ -17,17 +18,17 @@ struct Relay {
   /// World::barrier, with the figures of every rank's slot.
   virtual bool barrier(double timeout) = 0;
   virtual void tell_failure(int rank, int code, const std::string& text) = 0;
-  /// This rank has left a note.
+  /// Called when this rank has left a note.
   virtual void tell_note(uint64_t key, const char* bytes) = 0;
-  /// To rank 0, which has it behind the next barrier.
+  /// Sends to rank 0, which has received it after the next barrier.
   virtual void deliver(const std::vector<char>& bytes) = 0;
-  /// On rank 0: what has come since it asked last.
+  /// On rank 0: deliveries since the last call.
   virtual std::vector<Delivery> take_deliveries() = 0;
-  /// What this machine's clock (now_ns) lacks of rank 0's.
+  /// Rank 0's clock minus this machine's clock (now_ns).
   virtual int64_t clock_offset() const = 0;
-  /// The place of this rank among those of its machine.
+  /// The index of this rank among those of its machine.
   virtual int local_rank() const = 0;
-  /// All is well and done: a connection that ends is no failure from here on.
+  /// The orderly end: from here on, the end of a connection is not a failure.
   virtual void close() = 0;
 };
 

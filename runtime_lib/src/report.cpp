@@ -56,7 +56,7 @@ std::string ports_json(const Executable& executable, std::span<const Port> Progr
   return "[" + out + "]";
 }
 
-/// What each variant is compiled for; empty where there are none.
+/// The dims of each variant; empty without variants.
 std::string variants_json(const Executable& executable) {
   std::string out;
   for (const Variant& variant : executable.variants) {
@@ -121,11 +121,11 @@ void print_text(const std::string& text) {
 }
 
 namespace {
-/// Medians over the rounds, and the share of the shorter of the two that was hidden behind the other.
+/// Medians over the rounds, and the fraction of the shorter time that the other hides.
 struct Overlap {
   double computation, communication, hidden;
-  double low, high;  // between these lies what half of the rounds or more say
-  /// The rounds agree, and it is a share: what is hidden can be told from what the machine does beside.
+  double low, high;  // the range of the middle half of the rounds
+  /// Whether the rounds agree, and the value is a fraction: then it stands out from the machine's noise.
   bool is_measurable() const { return high - low <= 1 && hidden >= -1 && hidden <= 1.5; }
 };
 
@@ -176,7 +176,7 @@ std::string size_text(int64_t bytes) {
   return text(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
 }
 
-/// Of invocations, or of the tokens of a generation.
+/// The latency of invocations, or of the tokens of a generation.
 static std::string latency_json(const std::vector<double>& ms) {
   if (ms.empty()) return "null";
   const Latency l = latency_of(ms);
@@ -223,7 +223,7 @@ void print_report(const Executable& executable, const Options& options, const Ru
   flush_output();
 }
 
-/// Of which run of a pipeline's block a step is; nothing where there is no pipeline.
+/// The run of a pipeline's block to which a step belongs; empty without a pipeline.
 static std::string block_fields(const BlockRun& run) {
   if (run.block == nullptr) return "";
   static constexpr const char* kPasses[] = {"forward", "backward", "weight", "once"};

@@ -1,4 +1,4 @@
-// What a run prints and writes beside its tensors: latency, --json, --info, the trace.
+// The output of a run other than tensors: latency, --json, --info, the trace.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,9 +11,9 @@
 namespace weft {
 
 std::string info_json(const Executable& executable, const LevelChoice& level, std::string_view manifest);
-/// What --overlap measured, as a line; empty without it.
+/// The measurements of --overlap, as a line; empty without it.
 std::string overlap_text(const RunReport& report);
-/// To standard output, which may be a full disk.
+/// Writes to standard output, which may be a full disk.
 void print_text(const std::string& text);
 /// "512 bytes", "12.3 KiB".
 std::string size_text(int64_t bytes);

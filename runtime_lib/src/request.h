@@ -13,11 +13,11 @@
 
 namespace weft {
 
-/// What a request asks for: an invocation, the end of a session, the end of the server, which sessions there are, the
-/// states of one, a generation whose tokens are told one by one.
+/// The kind of a request: an invocation, the end of a session, the end of the server, the list of sessions, the states
+/// of a session, a generation whose tokens are sent one by one.
 enum class Verb : uint32_t { Run = 1, Close = 2, Stop = 3, List = 4, Save = 5, Stream = 6 };
 
-/// The code of an answer after which more of the same request follow.
+/// The code of an answer that further answers to the same request follow.
 constexpr uint32_t kMoreFollow = 100;
 
 struct NamedArray {
@@ -31,20 +31,20 @@ struct Request {
   std::vector<NamedArray> arrays;
 };
 
-/// What every message begins with.
+/// The head of every message.
 struct MessageHead {
   static constexpr size_t kBytes = 16;
   uint32_t word = 0;  // verb or code
   uint64_t bytes = 0;
 };
 
-/// False where no message begins so, however few bytes there are yet.
+/// Whether a message can begin with these bytes, which may be fewer than a head.
 bool can_begin_message(std::string_view bytes);
 /// The head that begins a message, of kBytes at least.
 MessageHead parse_head(std::string_view bytes);
 std::string head_text(const MessageHead& head);
 
-/// A request from what follows its head, into which it points. Throws Failure (wrong input).
+/// Parses a request from the bytes after its head, and points into them. Throws Failure (wrong input).
 Request parse_request(uint32_t verb, std::string_view bytes);
 
 /// Adds an array to an answer.

@@ -1,5 +1,5 @@
-// What rank 0 tells the other ranks of a request: it lies in the memory that they share, behind the place where outputs
-// are assembled.
+// The data of a request that rank 0 passes to the other ranks. It lies in the memory that they share, after the staging
+// memory of outputs.
 //
 //   | order | what each rank complains of | for each input: whether it is given, and its shape | elements of all inputs
 //   |
@@ -15,7 +15,7 @@
 
 namespace weft {
 
-/// What all ranks do next.
+/// The next action of all ranks.
 struct Order {
   enum class Kind : int32_t { Run, Close, Stop, Save };
   Kind kind;
@@ -29,30 +29,29 @@ class RequestBoard {
   int64_t bytes() const { return end_; }
 
   Order& order() const { return *reinterpret_cast<Order*>(memory_); }
-  /// When a rank complains. One rank may run already while another still looks for complaints about what was given.
+  /// When a rank complains. One rank may run already while another still checks for complaints about the inputs.
   enum class Phase { Load, Run };
-  /// The text of a rank's complaint, of RankBase::kComplaintBytes; empty: none.
+  /// The text of a rank's complaint, of RankBase::kComplaintBytes; empty: no complaint.
   char* complaint(Phase phase, int rank) const;
   /// The first complaint of any rank.
   std::string first_complaint(Phase phase) const;
 
-  /// Inputs and states, each name once; of a generation the prompt and the settings take the place of the inputs that
-  /// it feeds.
+  /// Inputs and states, each name once. In a generation, the prompt and the settings replace the inputs that it feeds.
   const std::vector<const Port*>& ports() const { return ports_; }
-  /// The one of this name. Throws Failure (wrong input) that lists those there are.
+  /// The index of the port with this name. Throws Failure (wrong input) that lists all names.
   size_t find(const std::string& name) const;
   /// How many of them are inputs and states of the program: the first ones.
   size_t inputs() const { return inputs_; }
-  /// A request says it: it is no state and no setting.
+  /// Whether every request must give it: it is neither a state nor a setting.
   bool is_required(size_t port) const;
   void clear() const;
-  /// The same, but for prompt and settings.
+  /// The same, except for prompt and settings.
   void clear_inputs() const;
   void give(size_t port, const std::vector<int64_t>& shape, const char* elements) const;
   bool is_given(size_t port) const { return given(port).is_given; }
   WholeTensor tensor(size_t port) const;
-  /// Of a generation: the number of the prompt's port, and the settings that are given, by name. Throws Failure (wrong
-  /// input) for one that is out of range.
+  /// For a generation: the index of the prompt's port, and the given settings by name. Throws Failure (wrong input) for
+  /// one that is out of range.
   size_t prompt() const { return inputs_; }
   std::map<std::string, double> settings() const;
 
@@ -72,7 +71,7 @@ class RequestBoard {
   std::vector<const Port*> ports_;
   size_t inputs_;
   int64_t complaints_, given_, end_;
-  std::vector<int64_t> elements_;  // where those of each port begin
+  std::vector<int64_t> elements_;  // offset of each port's elements
 };
 
 }  // namespace weft

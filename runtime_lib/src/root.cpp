@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kPorts = 65535;
 
-/// The number in the word; -1 if it is none or too large.
+/// The number in the word; -1 if it is not a number or too large.
 int number_of(std::string_view word) {
   int out = -1;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out);

@@ -1,4 +1,4 @@
-// What rank 0 notes of a run, to be printed at its end.
+// Rank 0's record of a run, printed at its end.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,8 @@ namespace weft {
 
 struct RunReport {
   int threads = 1;
-  const char* variant = nullptr;        // that ran last; nullptr: there are none
-  std::vector<double> latency_ms = {};  // of the measured invocations, or of the tokens of generations behind the first
+  const char* variant = nullptr;        // the one that ran last; nullptr: no variants
+  std::vector<double> latency_ms = {};  // of the measured invocations, or of generations' tokens after the first
   std::vector<double> computation_ms = {}, communication_ms = {};  // --overlap: alone
   std::vector<double> prompt_ms = {};                              // of generations: to the first token
   std::optional<Generated> text = {};                              // the last one

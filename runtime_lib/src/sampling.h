@@ -20,23 +20,21 @@ struct Setting {
   void (*set)(Sampling& sampling, double value);
 };
 std::span<const Setting> settings();
-/// The setting of this name; nullptr: there is none.
+/// The setting of this name, or nullptr.
 const Setting* find_setting(std::string_view name);
-/// Throws Failure (`code`) where the number is out of range, or no integer where it shall be one. `source` names the
-/// culprit.
+/// Throws Failure (`code`) if the number is out of range, or is not an integer but must be. `source` names the culprit.
 void check_setting(const Setting& setting, double value, int code, const std::string& source);
 /// The sampling with some settings changed, by name.
 Sampling with_settings(Sampling sampling, const std::map<std::string, double>& changed);
 
-/// The random number, in [0, 1), by which the token at `position` of a row of the batch is chosen. It depends on
-/// nothing else: word 0 of Philox with key (seed, 2^32 - 1), which no node of a graph has, and counter (row, 0,
-/// position, 0).
+/// The random number, in [0, 1), that selects the token at `position` of a row of the batch. It depends only on these
+/// arguments: word 0 of Philox with key (seed, 2^32 - 1), which no node of a graph has, and counter (row, 0, position,
+/// 0).
 double draw_for_token(int64_t seed, int64_t row, int64_t position);
 
-/// The token that `draw` means: the kept tokens lie one behind the other in [0, 1) in the order of their numbers, each
-/// as long as it is likely among them. Kept are the top_k most likely ones and of those the fewest that have top_p of
-/// their probability together; of equally likely ones the lower number is kept. -1: logits that are not numbers, or
-/// infinite.
+/// The token that `draw` selects by inverse transform sampling over the kept tokens, in the order of their numbers.
+/// Kept are the top_k most likely tokens, and of these the fewest whose probabilities add up to top_p. Among equally
+/// likely tokens the lower number is kept. -1: logits are NaN or infinite.
 int64_t choose_token(std::span<const double> logits, const Sampling& sampling, double draw);
 
 }  // namespace weft

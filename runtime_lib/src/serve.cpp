@@ -16,7 +16,7 @@ namespace weft {
 
 namespace {
 
-/// What rank 0 does beside: it reads requests, checks them, and answers.
+/// Rank 0's customer of a server: it reads requests, checks them, and answers.
 class Clerk final : public Customer {
  public:
   Clerk(const RankBase& rank, const Options& options)

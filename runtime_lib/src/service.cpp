@@ -21,7 +21,7 @@ bool is_state_output(const Executable& executable, const char* name) {
                      [&](const State& state) { return std::string_view(state.output) == name; });
 }
 
-/// What lives from one request of a session to the next, on one rank.
+/// The state of a session between requests, on one rank.
 struct Session {
   uint32_t invocations = 0;
   Text text = {};           // of a generation
@@ -100,7 +100,7 @@ class Server {
     if (customer_ != nullptr) customer_->finish();
   }
 
-  /// What a session's states are, and of a generation the tokens that are still to be fed.
+  /// Gives the customer a session's states and, in a generation, the tokens that are still to be fed.
   void save(int number) {
     const Session& session = sessions_.enter(number);
     for (const Port* port : distinct_ports(rank_.executable, &Program::inputs))
@@ -177,7 +177,7 @@ class Server {
     generator_->begin(session.text, board_.tensor(board_.prompt()), with_settings(asked, board_.settings()));
   }
 
-  /// Of states that do not say where a text goes on, only those of --load-state do.
+  /// Refuses given states that do not tell the length of their text. Only saved files (--load-state) store it.
   void check_given_states(const char* name) const {
     if (generator_ == nullptr || !counts_tokens(*rank_.executable.generation)) return;
     const Generation& generation = *rank_.executable.generation;

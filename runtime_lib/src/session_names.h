@@ -11,20 +11,20 @@ namespace weft {
 
 class SessionNames {
  public:
-  /// Of at most so many at once; one that is not used for `timeout` seconds is late (0: never).
+  /// Keeps up to `most` sessions. A session that is not used for `timeout` seconds is late (0: never).
   SessionNames(int most, double timeout);
 
-  /// Nothing where there is no such session.
+  /// nullopt if there is no such session.
   std::optional<int> number_of(const std::string& session) const;
   const std::string& name_of(int number) const;
-  /// The number of a session, which begins if it is not open. Throws Failure (wrong input) where there is no room.
+  /// The number of a session, which begins if it is not open. Throws Failure (wrong input) if there is no room.
   int open(const std::string& session);
   void note_use(const std::string& session);
   void forget(const std::string& session);
 
-  /// A session that is late, so that it is to be closed. A request for it afterwards is told so by check_late.
+  /// A session that is late and must be closed. check_late reports this to a later request for it.
   std::optional<int> next_late();
-  /// Throws Failure (wrong input), once, where this session has ended because it was late: what it held is gone.
+  /// Throws Failure (wrong input), once, if this session has ended because it was late, so that its states are gone.
   void check_late(const std::string& session);
 
   /// For each session an array of its name as an answer holds it: its requests, and the seconds since the last one.
@@ -40,7 +40,7 @@ class SessionNames {
   const double timeout_;
   std::map<std::string, Open> open_;
   std::vector<int> free_;
-  std::deque<std::string> late_;  // those that ended so, the oldest first
+  std::deque<std::string> late_;  // names of ended late sessions, oldest first
 };
 
 }  // namespace weft

@@ -27,7 +27,7 @@ String concat(const String& a, const String& b) { return string_of(std::string(v
 
 namespace {
 
-/// What stands in front of the next delimiter, and what behind it; `is_last` where there is none.
+/// The text before the next delimiter, and the text after it. `is_last`: no delimiter follows.
 struct Cut {
   std::string_view piece, rest;
   bool is_last;

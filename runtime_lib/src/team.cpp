@@ -25,7 +25,7 @@ struct Team::Shared {
   Call call = nullptr;
   void* body = nullptr;
   int64_t count = 0, chunk = 1;
-  /// Of a thread: chunks next .. end are not taken yet.
+  /// The share of a thread: chunks next .. end are not taken yet.
   struct alignas(64) Share {
     std::atomic<int64_t> next{0};
     int64_t end = 0;

@@ -1,5 +1,5 @@
-// Global tensors and the parts of them that ranks hold: a rank takes its part of a .npy file, and rank 0 puts the parts
-// of an output together in the staging memory, or from messages of ranks on other machines.
+// Global tensors and the parts of them that ranks hold. A rank takes its part of a .npy file. Rank 0 assembles the
+// parts of an output in the staging memory, or from messages of ranks on other machines.
 #include "tensors.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ PortViews views_of(const Executable& variant, const char* name, int rank) {
   return views;
 }
 
-/// What a rank holds of a tensor in a file; where it holds no part, only the lengths.
+/// A rank's part of a tensor in a file; only the lengths if it holds no part.
 Part load_from(RankBase& rank, const PortViews& views, const Port& port, const std::string& file) {
   const NpyFile npy(file, port.dtype);
   check_shape(port, npy.shape(), file);
@@ -157,7 +157,7 @@ void VariantInputs::upload(const States& states) {
   for (const Input& input : inputs_) store_part(rank_, input.views, input.part);
 }
 
-/// What a file says of how a state begins.
+/// A state's initial value from a file, if there is one.
 static std::optional<Part> part_of_file(RankBase& rank, const PortViews& views, const Port& port,
                                         const Options& options) {
   const std::string file = first_file_of_state(options, port.name);

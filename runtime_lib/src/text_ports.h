@@ -1,11 +1,11 @@
-// A generation from outside: what it is given and what it gives are no inputs and outputs of the program, which sees
-// some tokens of a text at a time.
+// The interface of a generation. Its arrays are not inputs and outputs of the program, which processes some tokens of a
+// text at a time.
 #pragma once
 #include "ports.h"
 
 namespace weft {
 
-/// What a text of a generation looks like from outside: ports of no buffer.
+/// The input and output of a generation, as ports without a buffer.
 struct TextPorts {
   explicit TextPorts(const Executable& executable);
   TextPorts(const TextPorts&) = delete;
@@ -28,7 +28,7 @@ int64_t shared_logits_bytes(const Executable& executable);
 /// True if the length of that dimension is known at run time only.
 bool has_length_at_run_time(const Port& port, int dim);
 
-/// The port of that name in any program. It is a bug where there is none.
+/// The port of that name in any program. A missing port is a bug.
 const Port& port_named(const Executable& executable, const char* name, std::span<const Port> Program::*ports);
 
 }  // namespace weft

@@ -27,13 +27,13 @@ namespace weft {
 
 namespace {
 
-/// What rank 0 knows of a step, or of an evaluation behind it.
+/// Rank 0's figures of a step, or of an evaluation after it.
 struct StepFigures {
   int64_t step = 0;  // from 1
   double loss = 0, rate = 0, ms = 0;
   std::optional<double> norm;
   std::vector<double> others;   // as the executable lists them
-  std::vector<double> updates;  // those that an evaluation has not
+  std::vector<double> updates;  // those that an evaluation does not have
 };
 
 double number_in(const Port& port, const char* bytes) {
@@ -59,13 +59,13 @@ std::string figures_json(const StepFigures& s, std::span<const char* const> name
   return ", \"" + prefix + "loss\": " + number_json(s.loss) + numbers_json(names, s.others, prefix);
 }
 
-/// What a log keeps of an earlier run: steps up to `step`, without the evaluation behind it where that comes anew.
+/// The part of an earlier run's log to keep: steps up to `step`, without the evaluation after it if that is repeated.
 struct LogBegin {
   int64_t step = 0;
   bool evaluates_anew = false;
 };
 
-/// Lines of JSON behind those of the steps before the first.
+/// The log: lines of JSON, appended to the kept lines of earlier steps.
 class Log {
  public:
   Log(const std::string& file, const LogBegin& begin, const Training& training)
@@ -100,7 +100,7 @@ class Log {
       fail(kEnvironment, "cannot write the log: %s", strerror(errno));
   }
 
-  /// A run that broke off may have gone on behind its last checkpoint.
+  /// Drops later lines, since an aborted run may have continued after its last checkpoint.
   static std::string kept_lines(const std::string& file, const LogBegin& begin) {
     const std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(file.c_str(), "re"), fclose);
     std::string kept;
@@ -118,7 +118,7 @@ class Log {
 
   std::unique_ptr<FILE, int (*)(FILE*)> file_{nullptr, fclose};
   const std::span<const char* const> names_;    // of the other figures
-  const std::span<const char* const> updates_;  // and of those that an evaluation has not
+  const std::span<const char* const> updates_;  // and of those that an evaluation does not have
 };
 
 std::string duration_text(double seconds) {
@@ -180,7 +180,7 @@ class Trainer {
     return evaluation_ && (step == last_ || (options_.eval_every > 0 && step % options_.eval_every == 0));
   }
   bool is_due(int64_t step) const { return step == last_ || (options_.every > 0 && step % options_.every == 0); }
-  /// All ranks read the same between two figures that they gather.
+  /// All ranks get the same answer between two gathered figures.
   bool is_ending() const { return rank_.world.end_agreed().load() != 0; }
 
   RankBase& rank_;
@@ -241,13 +241,13 @@ void Trainer::feed(const std::vector<WholeTensor>& batch, int64_t number) {
   rank_.file_sums.check();
 }
 
-/// Rank 0 says before it gathers a figure whether the step under way is the last: behind the barriers of that all ranks
-/// know, and before the next iteration is done nobody says anything else.
+/// Before it gathers a figure, rank 0 decides whether the current step is the last. After the barriers of that
+/// gathering all ranks know, and the decision does not change before the next iteration is done.
 void Trainer::decide_end() {
   if (rank_.rank == 0 && rank_.world.end_asked().load() != 0) rank_.world.end_agreed().store(1);
 }
 
-/// Means over the samples of the evaluation's data, if it comes to its end; nothing else changes.
+/// Means over the samples of the evaluation's data; nullopt if it was interrupted. Changes no state.
 std::optional<StepFigures> Trainer::means_of_evaluation(int64_t step) {
   const int64_t begin = now_ns();
   StepFigures means;
@@ -311,7 +311,7 @@ void Trainer::print_what_is_left_out() const {
           options_.shuffles ? "others each time" : "always the last, for want of --shuffle");
 }
 
-/// Rank 0 says how it goes.
+/// Prints and logs the progress on rank 0.
 void Trainer::report(const StepFigures& figures, Log& log) {
   ms_.push_back(figures.ms);
   last_loss_ = figures.loss;
@@ -328,7 +328,7 @@ void Trainer::report(const StepFigures& figures, Log& log) {
   print_progress(figures, per_second);
 }
 
-/// "net: step 40  evaluation of 360 samples: loss 0.08312  accuracy 0.975". False where it was broken off.
+/// "net: step 40 evaluation of 360 samples: loss 0.08312 accuracy 0.975". False if it was interrupted.
 bool Trainer::evaluate(int64_t step, std::optional<Log>& log) {
   const std::optional<StepFigures> figures = means_of_evaluation(step);
   if (!figures) return false;
@@ -355,8 +355,8 @@ void Trainer::save(int64_t step, bool evaluation_is_due) {
                     .evaluation_is_due = evaluation_is_due});
 }
 
-/// Steps up to the last, or to that in which it was asked to end. An evaluation does not delay the end: the run that
-/// goes on from the checkpoint begins with it.
+/// Runs steps up to the last, or up to the one in which it was asked to end. An evaluation does not delay the end: the
+/// run that resumes from the checkpoint begins with it.
 void Trainer::take_steps(std::optional<Log>& log) {
   leaves_evaluation_ = begins_with_evaluation_ && !evaluate(done_, log);
   if (leaves_evaluation_) save(done_, true);

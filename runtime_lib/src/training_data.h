@@ -1,5 +1,5 @@
-// What a training is fed: samples of .npy files, so many a step, in an order that depends on a seed alone, not on how
-// many ranks there are.
+// The data of a training: samples of .npy files, a fixed number per step. Their order depends on a seed alone, not on
+// the number of ranks.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,17 +12,17 @@
 
 namespace weft {
 
-/// A permutation of 0 .. count - 1 for each epoch, without a table: a Feistel network whose rounds are Philox draws,
-/// applied until it leads back below `count`.
+/// A permutation of 0 .. count - 1 for each epoch, without a table: a Feistel network with Philox draws as rounds,
+/// applied until the result is below `count`.
 int64_t shuffled(int64_t index, int64_t count, uint64_t seed, int64_t epoch);
 
-/// Which files hold the samples of inputs, as which flag says it, and their order.
+/// The files with the samples of inputs, the flag that names them, and their order.
 struct Samples {
   const char* flag;
   const std::map<std::string, std::string>& files;
   bool shuffles = false;
   uint64_t seed = 0;
-  bool are_all_taken = false;  // those too that fill no batch
+  bool are_all_taken = false;  // including those that do not fill a batch
 };
 
 /// Samples that fill a batch, each of them equally often: a mean over the batch is the mean over them.
@@ -32,19 +32,19 @@ struct Stretch {
 
 class TrainingData {
  public:
-  /// Opens the files; inputs without one are those of --input. Throws Failure (wrong input) where one is missing or
-  /// fits no input, where they have different numbers of samples, or too few.
+  /// Opens the files; inputs without one are those of --input. Throws Failure (wrong input) if one is missing or fits
+  /// no input, or if they have different numbers of samples, or too few.
   TrainingData(const Executable& executable, const Options& options, const Samples& samples);
 
-  /// Batches of an epoch; samples that fill no batch are left out.
+  /// Batches of an epoch; samples that do not fill a batch are left out.
   int64_t steps_per_epoch() const { return samples_ / batch_; }
   int64_t samples() const { return samples_; }
   int64_t batch() const { return batch_; }
-  /// Elements of a batch of the input that is cut out of one text; 0 where there is none.
+  /// Elements of a batch of the input that is cut out of one text; 0 without such an input.
   int64_t tokens() const;
-  /// What step `step` (from 0) is fed; overwritten by the next call.
+  /// The inputs of step `step` (from 0); overwritten by the next call.
   std::vector<WholeTensor> batch_of(int64_t step);
-  /// Adds the samples to what a rank has read.
+  /// Adds the samples to the checksums of a rank's files.
   void add_to(FileSums& sums) const;
   /// All samples, in order: whole batches, then the largest parts of one that divide it.
   std::vector<Stretch> stretches() const;

@@ -148,8 +148,8 @@ static int number_of(const Executable& whole, const char* length) {
   return int(std::find_if(whole.lengths.begin(), whole.lengths.end(), same) - whole.lengths.begin());
 }
 
-/// What the inputs say of a dim; -1: nothing. Dims that have the same values in all variants are taken for one by the
-/// model, and the inputs that have either say one of them.
+/// The length of a dim according to the inputs; -1: unknown. The model merges dims that have the same values in all
+/// variants, so inputs may claim either of them.
 static int64_t said_of(const Executable& whole, const LengthClaims& claims, size_t dim) {
   const std::span<const DimValue> dims = whole.variants.front().dims;
   int64_t said = claims.of(number_of(whole, dims[dim].name));

@@ -1,5 +1,5 @@
-// An executable of several variants as the rest of the runtime sees it: one executable, whose lengths are open where
-// its variants differ. Which variant runs is chosen when the lengths of a request are known.
+// Presents an executable of several variants as one executable, whose lengths are open where its variants differ. The
+// variant that runs is chosen when the lengths of a request are known.
 //
 //   variant seq=1     x [1, 4]
 //   variant seq=8     x [8, 4]     ->     x [seq: 1 or 8, 4]     memory, streams and signals as many as either needs
@@ -33,18 +33,18 @@ class WholeExecutable {
   std::vector<Variant> variants_;
   std::vector<const char*> names_;  // of lengths
   std::vector<Program> programs_;
-  // What those refer to; a deque's elements stay where they are.
+  // Data to which the members above refer; a deque's elements do not move.
   std::deque<std::vector<Stream>> streams_;
   std::deque<std::vector<Port>> ports_;
   std::deque<std::vector<Bound>> bounds_;
   std::deque<std::vector<int64_t>> values_;
 };
 
-/// The first variant that takes these lengths; one that nobody has said is at its bound. Throws Failure (wrong input)
-/// that lists those there are. 0 where there are no variants.
+/// The first variant that takes these lengths; an unclaimed length is at its bound. Throws Failure (wrong input) that
+/// lists the variants. 0 without variants.
 size_t choose_variant(const Executable& whole, const LengthClaims& claims);
 
-/// The variant of that number, or the executable where there are none.
+/// The variant of that number, or the executable if it has no variants.
 const Executable& variant_of(const Executable& whole, size_t number);
 size_t variant_count(const Executable& whole);
 

@@ -1,4 +1,4 @@
-// Of ranks that wait for each other, the one that waits for nobody is what all of them wait for.
+// Finds the rank that all others wait for: the one that itself waits for no other rank.
 #include "whereabouts.h"
 
 #include <cstdio>

@@ -31,7 +31,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-/// Hands out parts of the segment, one behind the other.
+/// Allocates parts of the segment in sequence.
 struct Carver {
   int64_t at = 0;
   int64_t take(int64_t bytes, int64_t align) {

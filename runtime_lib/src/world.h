@@ -1,5 +1,5 @@
-// What all ranks of one machine share: one memory segment with windows, flags, and the state of every rank, mapped by
-// every process (or simply used by every thread, where ranks are threads).
+// Memory that all ranks of one machine share: a segment with windows, flags, and the state of every rank. Every process
+// maps it; ranks that are threads use it directly.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct WorldShape {
   int notes = 0;  // of each rank
 };
 
-/// What a stream waits for: nothing, other streams of its own rank, or other ranks.
+/// The kind of thing that a stream waits for: nothing, other streams of its own rank, or other ranks.
 enum class Awaited : int32_t { Nothing, OwnRank, OtherRanks };
 
 /// The step a stream is in, copied so that any rank can name it.
@@ -40,9 +40,10 @@ struct RankSlot {
   std::atomic<int64_t> peak_bytes, device_bytes, received_bytes;
   static constexpr size_t kFileSums = 16;
   std::atomic<uint64_t> file_sums[kFileSums];  // of the files that it has read
-  Word sleepers;                               // waiters on words that this rank signals
-  Word arrivals;                               // how often it has come to where all ranks wait for each other
-  // With --check-nan: what an iteration has left is not finite; when its first infinity came up, 0: none did.
+  Word sleepers;                               // threads that wait for words that this rank signals
+  Word arrivals;                               // how many barriers of all ranks it has entered
+  // With --check-nan: whether a result of an iteration is not finite, and when its first NaN and infinity appeared (0:
+  // never).
   Word is_lost;
   std::atomic<int64_t> first_nan_ns, first_infinity_ns;
 };
@@ -65,7 +66,7 @@ class World {
   static int64_t bytes_of(const WorldShape& shape);
 
   const WorldShape shape;
-  Relay* relay = nullptr;          // where this memory is a copy of this process alone: the way to the other ranks
+  Relay* relay = nullptr;          // connects to other ranks if this memory is a copy of this process alone
   std::string_view manifest = {};  // for messages about steps
 
   char* memory() const { return memory_; }
@@ -84,10 +85,10 @@ class World {
   bool leave_note(int rank, uint64_t key, const char* bytes) const;
   /// The same in this memory alone.
   bool copy_note(int rank, uint64_t key, const char* bytes) const;
-  /// What `rank` has left under this key; nullptr: nothing yet.
+  /// The note that `rank` has left under this key; nullptr: none yet.
   const Note* find_note(int rank, uint64_t key) const;
 
-  /// The stream is in this step, and waits for nothing.
+  /// Records that the stream is in this step and waits for nothing.
   void set_status(int rank, int stream, const char* name, int64_t index, int layer = kNoLayer) const;
   void set_status(int rank, int stream, const Step& step, int64_t index) const {
     set_status(rank, stream, step.name, index, step.layer);
@@ -98,7 +99,7 @@ class World {
 
   /// Stores a word that `rank` signals, and wakes who waits for it.
   void signal(int rank, Word& word, uint32_t value) const;
-  /// Whether time counts while it is waited; asked several times a second.
+  /// Whether waiting time counts towards the time-out; called several times a second.
   using Counts = std::function<bool()>;
   /// Waits until the word of `rank` has reached `value`. False: the time is over. Throws when another rank has failed.
   bool wait(int rank, Word& word, uint32_t value, double timeout, const Counts& counts = {}) const;
@@ -116,11 +117,12 @@ class World {
   /// A rank whose process is no longer there; -1: none.
   int gone_rank() const;
 
-  /// Of a server: the number of its socket's file as long as it is there; else 0.
+  /// In a server: the inode number of its socket's file while it exists; else 0.
   std::atomic<uint64_t>& socket_node() const;
-  /// Of the process that has started the ranks: ImageFile::build.
+  /// ImageFile::build of the process that started the ranks.
   std::atomic<uint64_t>& build() const;
-  /// Some process has been asked to end a training or a server; rank 0 has decided that the step under way is the last.
+  /// end_asked: some process was asked to end a training or a server. end_agreed: rank 0 has decided that the current
+  /// step is the last.
   Word& end_asked() const;
   Word& end_agreed() const;
 

@@ -10,7 +10,7 @@ namespace weftc {
 namespace {
 
 constexpr size_t kMostEntries = 30;
-// Of the program's time: what an entry has to save.
+// The fraction of the program's time that an entry must save.
 constexpr double kTiny = 1e-3;
 constexpr double kPicoseconds = 1e12;
 

@@ -77,7 +77,7 @@ std::unique_ptr<Compilation> compile_until_layouts(const Options& options, const
   until.stop_after = "bind-collectives";
   Diags found;
   std::unique_ptr<Compilation> c = compile_graph(until, found);
-  // The mesh is none that the user has written.
+  // The user has not written this mesh, so diagnostics must not mention it.
   const auto is_about_mesh = [](const Diagnostic& one) { return one.id.starts_with("annotation-mesh"); };
   if (!request.mesh && std::ranges::any_of(found.all(), is_about_mesh))
     diags.error(

@@ -1,4 +1,4 @@
-// The layouts of a model for so many ranks of a machine, as schedules: names of axes, comments.
+// The layouts of a model for some ranks of a machine, as schedules, with names of axes and comments.
 #pragma once
 #include <memory>
 #include <optional>
@@ -11,55 +11,55 @@
 
 namespace weftc {
 
-/// What layouts are planned for.
+/// The task of a plan.
 struct PlanRequest {
-  std::string file;        // what messages call the schedule that stays
+  std::string file;        // the name of the kept schedule in messages
   std::string kept;        // its text
-  const Machine& machine;  // its memory is that of a rank; 0: not known
+  const Machine& machine;  // its memory is per rank; 0: unknown
   int ranks = 1;
   std::optional<Mesh> mesh = {};  // of that schedule
-  size_t explained = 1;           // of so many plans it is said what their entries save
-  bool is_compared = false;       // with layouts that people know
+  size_t explained = 1;           // for this many plans the savings of entries are computed
+  bool is_compared = false;       // with well-known layouts
   bool wants_data_parallel = false;
 };
 
-/// Plans of all meshes that the ranks can form, the best first. Their axes have names, `dp` where they slice samples
-/// and `tp` else, unless the user has named them.
+/// Plans for all meshes that the ranks can form, the best first. Unless the user named the axes, they are called `dp`
+/// if they slice samples, and else `tp`.
 struct LayoutPlans {
   std::vector<ShardingPlan> plans;
-  MemoryNeed least = {};                           // where the memory suffices for none
-  std::vector<KnownPlan> known = {};               // where they are asked for
-  std::optional<ShardingPlan> data_parallel = {};  // where it is asked for
-  int64_t ops = 0, weights = 0;                    // of the graph; bytes of parameters and other sources
+  MemoryNeed least = {};                           // if memory suffices for no plan
+  std::vector<KnownPlan> known = {};               // if requested
+  std::optional<ShardingPlan> data_parallel = {};  // if requested
+  int64_t ops = 0, weights = 0;                    // ops of the graph; bytes of parameters and other sources
 };
 /// Nothing after reporting.
 std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanRequest& request, Diags& diags);
 
-/// Names the axes of a plan by what its entries slice: `dp` samples, `tp` anything else.
+/// Names the axes of a plan by the dimensions that its entries slice: `dp` for samples, `tp` for anything else.
 void name_axes(const Module& module, ShardingPlan& plan);
 
-/// The graph in front of apply-layouts, on the user's mesh or on all ranks as one axis. Nothing after reporting.
+/// The graph before apply-layouts, on the user's mesh or on all ranks as one axis. Null after reporting.
 std::unique_ptr<Compilation> compile_until_layouts(const Options& options, const PlanRequest& request, Diags& diags);
 
-/// The kept schedule with the mesh, if it has none, and the entries of a plan, each with what it saves.
+/// The kept schedule plus the plan's mesh (unless it has one) and entries, each with its savings.
 std::optional<std::string> schedule_of(const PlanRequest& request, const ShardingPlan& plan, Diags& diags);
 
-/// A schedule on the mesh of a plan, with its entries behind its own.
+/// A schedule on the mesh of a plan, with the plan's entries appended.
 Schedule with_plan(Schedule schedule, const ShardingPlan& plan);
 /// Entries as lines of `shard:`.
 std::vector<std::string> lines_of(const std::vector<PlannedEntry>& entries);
 
-/// What an entry saves, as its comment says it; "" for nothing.
+/// The comment on the savings of an entry; "" for none.
 std::string saves_text(const PlannedEntry& planned);
 
 /// "dp 2 x tp 4".
 std::string axes_text(const Mesh& mesh);
-/// The same, and that there are no entries, or none but those of the user, where that is so.
+/// The same, with a note if there are no entries, or only the user's.
 std::string mesh_text(const PlanRequest& request, const ShardingPlan& plan);
-/// The plans with the margin of each to the first; of some meshes only what they take at least.
+/// The plans, each with its margin to the first. For some meshes only a lower bound is known.
 std::string layout_table(const PlanRequest& request, const std::vector<ShardingPlan>& plans);
 
-/// How many times as long as the best one: 1 of all where nothing is computed.
+/// The time relative to the best one; always 1 if nothing is computed.
 double ratio_of(double seconds, double best);
 /// Seconds for people: "1.20 ms".
 std::string seconds_text(double seconds);

@@ -11,7 +11,8 @@ namespace weftc {
 
 namespace {
 
-/// A dot of a pattern is a slash too, and a slash in front may be left out: names that differ in these alone are one.
+/// In a pattern a dot also matches a slash, and a leading slash may be omitted: names that differ only in these are the
+/// same.
 std::string as_read(std::string name) {
   if (name.starts_with('/')) name.erase(0, 1);
   std::ranges::replace(name, '/', '.');
@@ -43,10 +44,10 @@ class ReadNames {
   std::set<std::string> names_;
 };
 
-/// The shortest "h.0.*" that matches none of the others; the name itself where there is none. Nothing where that means
-/// another one too.
+/// The shortest pattern like "h.0.*" that matches none of the others, or else the name itself. Returns nullopt if the
+/// name also matches another one.
 std::optional<std::string> pattern_of(const std::string& name, const ReadNames& others) {
-  const size_t plain = std::min(name.find_first_of("*{}"), name.size());  // what is no pattern by itself
+  const size_t plain = std::min(name.find_first_of("*{}"), name.size());  // the part without pattern characters
   for (size_t i = 1; i + 1 < name.size() && i < plain; ++i)
     if ((name[i] == '.' || name[i] == '/') && !others.has_start(name.substr(0, i + 1)))
       return name.substr(0, i + 1) + "*";

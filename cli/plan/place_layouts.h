@@ -1,4 +1,4 @@
-// Layouts of several places in the entries of one schedule.
+// Merges layouts of several places into the entries of one schedule.
 #pragma once
 #include <vector>
 
@@ -6,15 +6,15 @@
 
 namespace weftc {
 
-/// One set of entries for places that have layouts of their own: a place names all axes, and has one rank on those of
-/// other places, where an entry for them slices nothing.
+/// One set of entries for places with different layouts. A place names all axes, and has one rank on the axes of other
+/// places, so that entries for them slice nothing.
 struct PlaceLayouts {
   std::vector<Mesh> meshes;  // by place
   std::vector<PlannedEntry> entries;
 };
 
-/// Of the plans of places, by place. Plans of the same entries have axes in common, with the names of the plan of most
-/// ranks; a value of which several plans have an entry has one of all their axes.
+/// Joins the plans of places, given by place. Plans with the same entries share axes, named as in the plan with most
+/// ranks. If several plans have an entry for a value, the joint entry has all their axes.
 PlaceLayouts join_layouts(const std::vector<const ShardingPlan*>& plans);
 
 }  // namespace weftc

@@ -26,9 +26,9 @@ namespace weftc {
 
 namespace {
 
-// Of the layouts, whose times are sums over ops, so many are compiled to the end where that says more.
+// The number of layouts, chosen by sums over ops, that are compiled to get a better prediction.
 constexpr size_t kMostLayouts = 3;
-// Ops of all ranks, and bytes of weights: level shard compiles no larger programs.
+// Level shard compiles no programs with more ops of all ranks, or more bytes of weights, than these.
 constexpr int64_t kMostOpsOfRanks = 50'000, kMostWeights = int64_t{4} << 30;
 
 /// "weft: 1", or the text of the schedule that is kept.
@@ -42,8 +42,7 @@ std::optional<std::string> kept_text(const Options& options, Diags& diags) {
   return text;
 }
 
-/// What a plan needs of the schedule that is kept: of where things run it says a mesh and layouts at most, and with
-/// stages not even these.
+/// Checks the kept schedule: it may contain a mesh and layouts, but no other placement, and with stages not even these.
 bool check_kept(const Schedule& schedule, const Options& options, Diags& diags) {
   const auto refuse = [&](bool has, const char* key) {
     if (has)
@@ -195,7 +194,7 @@ void improve_near_best(const Options& options, const PlanRequest& request, bool 
   std::ranges::move(in_buckets, std::back_inserter(found));
 }
 
-/// What is planned for: the user's schedule, as text and as it is read.
+/// The user's schedule, as text and parsed.
 struct Planned {
   PlanRequest request;
   Schedule kept;
@@ -211,7 +210,7 @@ void report_memory(const Options& options, const PlanRequest& request, const Mem
               request.ranks, bytes_text(request.machine.memory), bytes_text(least.bytes), join(parts, ", "));
 }
 
-/// What the whole compiler predicts of all candidates of a level, but for transforms.
+/// The whole compiler's predictions for all candidates of a level except transforms.
 std::vector<PredictedSchedule> predict_candidates(const Options& options, const Planned& planned,
                                                   const LayoutPlans& layouts, Diags& diags) {
   const PlanRequest& request = planned.request;
@@ -280,8 +279,8 @@ std::optional<std::string> plan_of_layouts(const Options& options, const Planned
   return text;
 }
 
-/// The best schedule for --machine and --ranks as YAML, behind a table of the others on standard error; what --schedule
-/// (--keep) says stays in it. `report`: what --page shows, where it is asked for. Nothing after reporting.
+/// The best schedule for --machine and --ranks as YAML. It keeps the entries of --schedule (--keep). A table of the
+/// others goes to standard error. `report`: the data of --page, if requested. Returns nullopt after reporting.
 std::optional<std::string> planned_schedule(const Options& options, Diags& diags, PlanReport* report) {
   const std::optional<Machine> machine = machine_for(options, diags);
   const std::optional<std::string> text = machine ? kept_text(options, diags) : std::nullopt;

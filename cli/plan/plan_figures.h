@@ -1,4 +1,4 @@
-// Fills the report of a plan: from layouts, and at the levels above them from schedules that were compiled.
+// Fills the report of a plan from layouts, or at higher levels from compiled schedules.
 #pragma once
 #include "cli/plan/layout_plans.h"
 #include "cli/plan/plan_report.h"
@@ -6,10 +6,10 @@
 
 namespace weftc {
 
-/// Of layouts alone, of which there is at least one plan.
+/// The report on layouts alone; there is at least one plan.
 PlanReport report_of_layouts(const PlanRequest& request, const LayoutPlans& layouts);
 
-/// Of schedules, one of which can run, and of those that people know.
+/// The report on the schedules that were found, at least one of which can run, and on well-known ones.
 PlanReport report_of_schedules(const PlanRequest& request, const LayoutPlans& layouts,
                                std::vector<PredictedSchedule> found, const std::vector<PredictedSchedule>& known);
 

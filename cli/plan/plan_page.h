@@ -1,4 +1,4 @@
-// A plan beside what it was chosen from, as a page for a browser.
+// A plan and its alternatives, as a page for a browser.
 #pragma once
 #include <string>
 

@@ -55,7 +55,7 @@ std::string kind_of(const TimelineStep& step) {
   return step.what;
 }
 
-/// What the rank exchanges that sends most.
+/// The exchanges of the rank that sends most.
 std::vector<ExchangeRow> exchanges_of(const Timeline& timeline) {
   std::map<int, std::map<std::string, ExchangeRow>> by_rank;
   std::map<int, int64_t> bytes;

@@ -1,5 +1,5 @@
-// A schedule and what the whole compiler predicts of it: behind fusion and overlap, on all ranks of a machine, with the
-// memory that its Plan has.
+// A schedule and the whole compiler's prediction for it: after fusion and overlap, on all ranks of a machine, with the
+// memory of its Plan.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,11 +16,11 @@ struct PredictedSchedule {
   std::string text;     // YAML
   double seconds = 0;   // of an invocation
   int64_t memory = 0;   // bytes of the fullest rank
-  int64_t lacking = 0;  // bytes that it needs and the machine's ranks lack, before anything is computed again
-  std::string refused;  // why there is no such program, or "": "[pipeline-rows]", "too little memory"
+  int64_t lacking = 0;  // bytes that the machine's ranks lack, before any recomputation
+  std::string refused;  // why there is no such program, such as "[pipeline-rows]" or "too little memory"; or ""
   TimeParts time = {};  // its parts
   std::vector<ExchangeRow> exchanges = {};   // of the rank that sends most
-  std::optional<ShardingPlan> layouts = {};  // of each stage, of unequal ones that of the largest
+  std::optional<ShardingPlan> layouts = {};  // of each stage; of the largest if stages are unequal
   std::vector<Mesh> stages = {};             // their meshes; none: one stage of all ranks
 
   bool is_better_than(const PredictedSchedule& other) const {
@@ -28,12 +28,12 @@ struct PredictedSchedule {
   }
 };
 
-/// Compiles a schedule from its text up to the proved Plan, and predicts its timeline. `before`: a
-/// compilation that stopped in front of the transforms, from which it goes on (cli/compile.h).
+/// Compiles a schedule from its text up to the proved Plan, and predicts its timeline. `before`: a compilation that
+/// stopped before the transforms, which is continued (cli/compile.h).
 PredictedSchedule predict(const Options& options, std::string what, std::string text,
                           const Compilation* before = nullptr);
-/// The same with a line of progress. A training whose values take more memory than a rank has computes as many of them
-/// again as it takes, unless the schedule says itself what is computed again.
+/// The same with a line of progress. If a training's values exceed a rank's memory, as many as necessary are
+/// recomputed, unless the schedule itself specifies recomputation.
 PredictedSchedule predict_aloud(const Options& options, std::string what, std::string text);
 
 /// The fastest first, those that cannot run last.

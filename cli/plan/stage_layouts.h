@@ -1,4 +1,4 @@
-// The layouts of a place of a pipeline: what those of the whole model are for its stages.
+// Derives the layouts of a pipeline's place from those of the whole model.
 #pragma once
 #include <set>
 #include <vector>
@@ -10,14 +10,14 @@
 
 namespace weftc {
 
-/// What crosses a cut lies where it goes as its producer makes it. So an entry for it, which was chosen for readers
-/// that are elsewhere now, is left out, and the place that reads it gets one (`NAME.use`) that slices it as it is
-/// sliced where the whole model is at one place.
+/// A value that crosses a cut arrives in its producer's layout. An entry for it was chosen for readers that are now
+/// elsewhere, so it is left out. The place that reads the value gets an entry (`NAME.use`), which slices it as in the
+/// plan of the whole model.
 class StageLayouts {
  public:
-  /// Of a module in front of apply-layouts whose cells are of these stages.
+  /// For a module before apply-layouts, whose cells belong to these stages.
   StageLayouts(Compilation& c, const StageCells& cells, const std::vector<int>& stage_of_cells);
-  /// A plan of the whole model, for stages at places of so many ranks each; its axes get their names.
+  /// The plan of a place with these stages, from a plan of the whole model for as many ranks. Its axes get their names.
   ShardingPlan of(const std::set<int>& stages, ShardingPlan plan) const;
 
  private:
@@ -33,7 +33,7 @@ class StageLayouts {
   Compilation& c_;
   const StageCells& cells_;
   const SelectableNames names_;
-  std::vector<Stages> stages_;  // by op: that have its results
+  std::vector<Stages> stages_;  // by op: the stages that have its results
 };
 
 }  // namespace weftc

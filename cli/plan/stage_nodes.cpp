@@ -48,7 +48,7 @@ class StageNames {
   }
 
  private:
-  /// What has no cell is of the stages that read it.
+  /// An op without a cell belongs to the stages that read it.
   void find_stages(const std::vector<int>& stage_of) {
     const std::vector<OpId> order = graph_.order();
     for (auto at = order.rbegin(); at != order.rend(); ++at) {

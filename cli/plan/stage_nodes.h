@@ -9,8 +9,8 @@
 
 namespace weftc {
 
-/// Stages stage0, stage1, ... of which each has its cells of a line, the last one whatever no other lists. `stage_of`:
-/// by cell. Nothing where no names mean exactly these.
+/// Requests for stages stage0, stage1, ..., each with its cells. The last stage has all nodes that no other lists.
+/// `stage_of`: by cell. Returns nullopt if no names match exactly these nodes.
 std::optional<std::vector<StageRequest>> stage_requests(const Module& module, const Schedule& schedule,
                                                         const StageCells& cells, const std::vector<int>& stage_of);
 

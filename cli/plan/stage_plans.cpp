@@ -58,8 +58,8 @@ class StageSearch {
     double seconds = std::numeric_limits<double>::infinity();
   };
 
-  /// What a stage needs is known of its plan: its part of the weights, and what waits of some micro-batches. So layouts
-  /// are chosen as if there were memory enough, and where there is not, those for the weights' part.
+  /// Only its plan tells the memory of a stage: its part of the weights, and the values of waiting micro-batches. So
+  /// layouts are first chosen as if memory were sufficient. If it is not, layouts are chosen for the weights' part.
   void try_stages(int stages) {
     const int64_t memory = request_.machine.memory;
     if (lacks_memory(stages, 0) && memory > 0) lacks_memory(stages, memory * stages);
@@ -114,7 +114,7 @@ class StageSearch {
 
   const char* usual_order() const { return trains_ ? "1f1b" : "gpipe"; }
 
-  /// The best layouts on so many ranks; null where there are none.
+  /// The best layouts on this number of ranks, or null.
   const ShardingPlan* layouts_on(int ranks, int64_t memory) {
     if (ranks == request_.ranks) return whole_;
     const auto [known, is_new] = layouts_.try_emplace({ranks, memory});
@@ -129,7 +129,7 @@ class StageSearch {
     return known->second ? &*known->second : nullptr;
   }
 
-  /// Of each cut more and more micro-batches, as long as that is faster.
+  /// Tries more and more micro-batches for each cut, as long as that is faster.
   void try_uneven_stages() {
     const auto on = [this](int ranks, int64_t memory) { return layouts_on(ranks, memory); };
     const std::vector<int> all_counts = micro_batch_counts(c_->module, 1);
@@ -169,7 +169,7 @@ class StageSearch {
     }
   }
 
-  /// What it takes then.
+  /// The time with a searched order.
   double search_order(Pipe pipe, int micro_batches) {
     pipe.order = "search", pipe.micro_batches = micro_batches;
     double seconds = seconds_of(add(pipe));

@@ -1,5 +1,5 @@
-// Pipelines for a model on so many ranks of a machine: how many stages, the layouts inside each, how many
-// micro-batches, in which order.
+// Pipelines for a model on some ranks of a machine: the number of stages, the layouts inside each, the number of
+// micro-batches, the order.
 #pragma once
 #include <vector>
 
@@ -8,10 +8,9 @@
 
 namespace weftc {
 
-/// Schedules with 2, 3, ... stages of equally many ranks each, and with stages of unequally many, which may all be
-/// faster than `best` seconds: those that an estimate from the layouts' times puts far behind it are left out. `whole`:
-/// the best layouts on all ranks, if there are any. Diagnostics of the layouts, which the same request without stages
-/// reports too, are not reported again.
+/// Schedules with 2, 3, ... stages of equally or unequally many ranks that may be faster than `best` seconds. Schedules
+/// that are much slower by an estimate from the layouts' times are left out. `whole`: the best layouts on all ranks, if
+/// there are any. Diagnostics of the layouts are not reported, since the same request without stages reports them.
 std::vector<PredictedSchedule> plan_stages(const Options& options, const PlanRequest& request, bool trains, double best,
                                            const ShardingPlan* whole);
 

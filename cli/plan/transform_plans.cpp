@@ -120,7 +120,8 @@ class BucketSearch {
   }
 
  private:
-  /// Of each size, in turn and on a stream of their own: the fastest, if it is worth its lines.
+  /// Tries buckets of each size, in sequence and on a stream of their own, and takes the fastest if it is worth its
+  /// lines.
   void try_kind(const Bucketed& kind, const Selector& pattern) {
     const double before = best_.seconds;
     const std::vector<TransformStep> chosen = chosen_;

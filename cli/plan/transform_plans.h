@@ -4,12 +4,12 @@
 
 namespace weftc {
 
-/// The schedule with those split, reorder, fuse and overlap steps that are predicted to take least, one collective
-/// after another; itself where none is faster.
+/// The schedule with the split, reorder, fuse and overlap steps with the shortest predicted time, chosen for one
+/// collective after another. Without a faster one it is `base` itself.
 PredictedSchedule plan_transforms(const Options& options, const PredictedSchedule& base);
 
-/// A training's schedule with the collectives of gradients and parameters in buckets, on a stream of their own where
-/// that is faster; itself where none pays.
+/// A training's schedule with the collectives of gradients and parameters in buckets, on a stream of their own if that
+/// is faster. If buckets do not pay, it is `base` itself.
 PredictedSchedule plan_buckets(const Options& options, const PredictedSchedule& base);
 
 }  // namespace weftc

@@ -21,13 +21,13 @@ namespace weftc {
 
 namespace {
 
-// Of the time: what a cut has to promise before it is compiled.
+// A cut is compiled only if its estimated time is below this fraction of the time of even stages.
 constexpr double kWorthTrying = 0.98;
 constexpr size_t kMostCuts = 3;
-// So many stretches of about equal time is a model cut into before all cuts are compared.
+// The number of stretches of similar time into which a model is divided before all cuts are compared.
 constexpr int kStretches = 32;
 constexpr int kMostMicroBatches = 64;
-// Up to so many ranks also numbers are tried that do not divide them.
+// Up to this many ranks, numbers that do not divide them are tried too.
 constexpr int kFewRanks = 16;
 
 /// How many ranks a place may have: powers of two, what they leave of all, and what divides all.
@@ -90,7 +90,7 @@ class UnevenSearch {
     cells_.line = std::move(line);
   }
 
-  /// What cells take on so many ranks; null where no layouts are known.
+  /// The costs of cells on this number of ranks; null if there are no layouts.
   const CellCosts* costs_on(int ranks, int64_t memory) {
     const auto [known, is_new] = costs_.try_emplace({ranks, memory});
     const ShardingPlan* plan = is_new ? layouts_on(ranks, memory) : nullptr;
@@ -127,7 +127,7 @@ class UnevenSearch {
     return line;
   }
 
-  /// What cells read of each other: values of the forward pass, and derivatives.
+  /// The values that cells read from each other: values of the forward pass, and gradients.
   std::vector<CellValue> values() const {
     const Graph& graph = c_.module.graph;
     std::map<ValueId, std::set<int>> readers;
@@ -180,7 +180,7 @@ class UnevenSearch {
     return ranks;
   }
 
-  /// Of cuts on the same ranks the best one. Where memory suffices for no even stages, every cut promises something.
+  /// Keeps the best cut for each assignment of ranks. If memory suffices for no even stages, every cut is promising.
   void add(PlacedStages placed, const std::vector<PlacedStages>& even, std::vector<Cut>& cuts) const {
     Cut made{std::move(placed), std::numeric_limits<double>::infinity(), {}};
     for (const int count : micro_batches_) {

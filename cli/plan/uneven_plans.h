@@ -9,10 +9,10 @@
 
 namespace weftc {
 
-/// Layouts on so many ranks with so many bytes each (0: enough); null where there are none.
+/// Layouts on this number of ranks with this many bytes each (0: enough), or null.
 using LayoutsOn = std::function<const ShardingPlan*(int ranks, int64_t memory)>;
 
-/// A schedule that lacks how many micro-batches there are, and in which order.
+/// A schedule except for the number and order of micro-batches.
 struct UnevenPlan {
   std::string what;          // "stages on 3, 1 ranks"
   std::string text;          // the kept one with layouts
@@ -21,16 +21,16 @@ struct UnevenPlan {
   std::vector<Mesh> meshes;  // by stage
   ShardingPlan layouts;      // of the place with most ranks
   PlacedStages placed;
-  std::vector<int> promising;  // numbers of micro-batches with which an estimate has it in front of all even stages
-  std::string refused = {};    // why there is no schedule of that
+  std::vector<int> promising;  // numbers of micro-batches for which the estimate beats all even stages
+  std::string refused = {};    // why there is no such schedule
 };
 
-/// Numbers of micro-batches from the least one on into which the batch can be divided, each a quarter more than the one
-/// before it at least.
+/// Numbers of micro-batches, from `least` on, into which the batch can be divided. Each is at least a quarter larger
+/// than the previous one.
 std::vector<int> micro_batch_counts(const Module& module, int least);
 
-/// Those for which an estimate promises more than for stages of equally many ranks and for all ranks together, the best
-/// first. `c`: the module in front of apply-layouts.
+/// The cuts whose estimates beat stages of equally many ranks, and all ranks together, the best first. `c`: the module
+/// before apply-layouts.
 std::vector<UnevenPlan> plan_uneven_stages(Compilation& c, const PlanRequest& request, const LayoutsOn& layouts_on);
 
 }  // namespace weftc

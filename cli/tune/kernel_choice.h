@@ -1,4 +1,4 @@
-// Which kernels are tuned: what the command line says of them.
+// The choice of kernels to tune, from the command line.
 #pragma once
 #include <vector>
 
@@ -8,12 +8,12 @@
 
 namespace weftc {
 
-/// Reports kernels that the command line names and for which there is nothing to choose.
+/// Reports kernels on the command line that have no alternatives.
 void check_named_kernels(const Options& options, const Plan& plan, const std::vector<KernelCandidates>& kernels,
                          Diags& diags);
-/// Whether programs are timed with one thread a rank.
+/// Whether programs are timed with one thread per rank.
 bool has_one_thread(const Options& options);
-/// Leaves out candidates by one thread, and kernels that have no others.
+/// Drops candidates with one thread, and kernels that have no others.
 void drop_one_thread(std::vector<KernelCandidates>& kernels);
 
 }  // namespace weftc

@@ -1,4 +1,5 @@
-// A program is compiled for the trials of a kernel that no record knows, with the kernel as it is in front of them.
+// Compiles a program for the trials of a kernel that have no record. The kernel with its present strategy is the first
+// trial.
 #include "cli/tune/kernel_trials.h"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ bool is_clear(const Interval& ratio) {
   return ratio.high < kNarrow * ratio.low || ratio.low > kFar;
 }
 
-/// Of the arguments for programs those that a program without the model's ports and states takes as well.
+/// The arguments for programs that also apply to a program without the model's ports and states.
 std::vector<std::string> arguments_for_kernels(const std::vector<std::string>& run_args) {
   for (size_t i = 0; i + 1 < run_args.size(); ++i)
     if (run_args[i] == "--threads") return {run_args[i], run_args[i + 1]};

@@ -1,5 +1,5 @@
-// Times strategies of one kernel in a program that does nothing else (passes/plan/lone_kernels.h): each launch stands
-// for one of them, and the trace of the run says how long each took.
+// Times strategies of one kernel in a program that does nothing else (passes/plan/lone_kernels.h). Each launch uses one
+// strategy, and the trace of the run gives the time of each.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,19 +11,19 @@
 
 namespace weftc {
 
-/// A strategy of a kernel. The first of a list is the one that the Plan has: its pin has no strategy.
+/// A strategy of a kernel. The first of a list is the Plan's: its pin has no strategy.
 struct KernelTrial {
   KernelPin pin;
-  double ms = NAN;          // of a launch, the shortest; NaN: it was not timed
-  Interval ratio{1, 1, 1};  // to the first
+  double ms = NAN;          // of the shortest launch; NaN: not timed
+  Interval ratio{1, 1, 1};  // relative to the first
   bool is_known = false;    // from records
 };
 
-/// Times of launches by trial, then by iteration: the ratio of each to the first trial. Every tenth or so of the
-/// iterations gives one figure, its shortest launches; the interval is over these.
+/// The ratio of each trial's time to the first trial's. `ms`: times of launches by trial, then by iteration. Iterations
+/// are divided into about ten groups, each represented by its shortest launches. The interval is over the groups.
 std::vector<Interval> ratios_of(const std::vector<std::vector<double>>& ms);
 
-/// The trial that is faster than the first one beyond doubt, and by more than noise; null if there is none.
+/// The fastest trial that is significantly faster than the first one, by more than noise, or null.
 const KernelTrial* fastest_of(const std::vector<KernelTrial>& trials);
 
 class KernelTrials {
@@ -31,10 +31,10 @@ class KernelTrials {
   KernelTrials(const Options& options, const WorkFolder& work, const BuildCache& cache, TrialRecords& records)
       : options_(options), work_(work), cache_(cache), records_(records), machine_(machine_text(options)) {}
 
-  /// Fills in what is known of the trials, and builds and runs one program for the others. False after reporting, also
-  /// where this program is to end.
+  /// Takes known trials from records, and builds and runs one program for the others. False after reporting, also if
+  /// the process was asked to end.
   bool measure(const Compilation& c, const std::string& kernel, std::vector<KernelTrial>& trials, Diags& diags);
-  /// Of the last program that was built or run.
+  /// The exit code of the last program that was built or run.
   int exit_code() const { return exit_code_; }
 
  private:

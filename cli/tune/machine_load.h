@@ -1,13 +1,13 @@
-// How much of the machine others use while something is measured.
+// The load by other processes during a measurement.
 #pragma once
 
 namespace weftc {
 
-/// Measures from its making on.
+/// Measures from its construction on.
 class MachineLoad {
  public:
   MachineLoad();
-  /// The share of all cores that processes of others used, those that this one has waited for not counted; 0 where the
+  /// The fraction of all cores that other processes used, except children that this process has waited for; 0 if the
   /// system does not tell.
   double of_others() const;
 

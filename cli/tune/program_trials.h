@@ -1,5 +1,5 @@
-// Races whole programs: candidates as schedule files, built, compared with the first of them, timed in turns. A winner
-// must beat the first one in pairs of runs.
+// Compares whole programs. Candidates are schedule files. They are built, their outputs are compared with the first
+// one's, and they are timed in turns. A winner must beat the first one in pairs of runs.
 #pragma once
 #include <functional>
 #include <string>
@@ -11,28 +11,28 @@
 
 namespace weftc {
 
-/// What is added to the schedule.
+/// Additions to the schedule.
 struct Choice {
   std::vector<TransformStep> steps;
   std::vector<KernelPin> pins;
   std::vector<std::string> comments;  // of the pins
 };
 
-/// A candidate on its way: a schedule, its executable, and how long that takes.
+/// A candidate in progress: a schedule, its executable, and its times.
 struct Trial {
   std::string what;
   Choice choice;
-  std::string key = {};                    // of its record; empty: it cannot be compiled
+  std::string key = {};                    // the key of its record; empty: it cannot be compiled
   double predicted = 0;                    // seconds of an invocation
-  std::string program = {};                // empty: it did not come so far as to be timed
-  int exit_code = 0;                       // of what failed
+  std::string program = {};                // empty: it failed before it could be timed
+  int exit_code = 0;                       // of the failure
   std::string result = {};                 // for the table
-  std::vector<double> ms = {};             // of a run, median
-  std::vector<double> ratio = {};          // to the first trial, in the same round
-  std::optional<TrialRecord> record = {};  // what is known of it
+  std::vector<double> ms = {};             // the median of each run
+  std::vector<double> ratio = {};          // relative to the first trial in the same round
+  std::optional<TrialRecord> record = {};  // its stored record
 };
 
-/// The trials that are worth a program: the first one, and those that are predicted to take least, at most `most`.
+/// Keeps the first trial and those with the shortest predicted times, at most `most`.
 void keep_promising(std::vector<Trial>& trials, size_t most);
 
 class ProgramTrials {
@@ -42,18 +42,18 @@ class ProgramTrials {
                 ScheduleText text)
       : options_(options), work_(work), cache_(cache), records_(records), text_(std::move(text)) {}
 
-  /// What outputs are compared by.
+  /// Sets the outputs to compare and their tolerance.
   void set_outputs(std::vector<std::string> names, double tolerance) {
     outputs_ = std::move(names), tolerance_ = tolerance;
   }
-  /// A file with the schedule that the choice makes of the user's; "" after reporting.
+  /// Writes the user's schedule with the choice to a file; "" after reporting.
   std::string schedule_file(const Choice& choice, Diags& diags) const;
-  /// The sources of each trial as its key, and how long the cost model says that it takes.
+  /// Sets each trial's key, which is made of its sources, and its time by the cost model.
   void predict(std::vector<Trial>& trials);
-  /// The trial that is faster than the first one beyond doubt in `pairs` pairs of runs, or the first; null after
-  /// reporting that the first one does not run, and where this program is to end.
+  /// The trial that is significantly faster than the first one in `pairs` pairs of runs, or the first. Null after
+  /// reporting that the first one does not run, or if the process was asked to end.
   Trial* fastest(const std::string& name, std::vector<Trial>& trials, int pairs, Diags& diags);
-  /// The exit code where the schedule itself cannot be built or run on this machine.
+  /// The exit code if the schedule itself cannot be built or run on this machine.
   int machine_lacks() const { return machine_lacks_; }
   double seconds_of_build() const { return seconds_of_build_; }
 

@@ -1,6 +1,6 @@
-// `weft tune`: tries on the machine at hand the transforms that are legal for a model's collectives, then the
-// strategies that are legal for the kernels that take most of the time, and writes the schedule that was fastest. A
-// candidate is a schedule file like any other, so that what was tried is what is replayed.
+// `weft tune`: measures, on this machine, the legal transforms of a model's collectives. Then it measures the legal
+// strategies of the kernels that take most of the time, and writes the fastest schedule. A candidate is an ordinary
+// schedule file, so that the result reproduces the tested program.
 #include <algorithm>
 #include <cstdio>
 
@@ -134,7 +134,7 @@ bool Tuner::choose_collectives(Diags& diags) {
   return diags.ok();
 }
 
-/// All legal transforms of a collective behind what is chosen, those first that the cost model puts first.
+/// All legal transforms of a collective after the chosen steps, in the cost model's order.
 std::vector<Trial> Tuner::trials_of(const std::string& collective, const Module& module) {
   const TextWithSteps text = [&](const auto& steps, Diags& diags) { return text_with({steps, {}, {}}, diags); };
   std::vector<Trial> trials;
@@ -197,7 +197,7 @@ bool Tuner::choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags)
   return diags.ok();
 }
 
-/// What is going to be done for kernels.
+/// Prints the planned work for kernels.
 void Tuner::tell_work(const std::vector<KernelCandidates>& kernels) const {
   size_t candidates = 0, pruned = 0;
   for (const KernelCandidates& kernel : kernels) candidates += kernel.pins.size(), pruned += kernel.pruned;
@@ -215,7 +215,8 @@ void Tuner::tell_estimate() const {
   progress(options_, text);
 }
 
-/// Whether there is time for one more kernel, and for a look at the whole behind it, which has half of it at most.
+/// Whether there is time for one more kernel and for the measurement of the whole program after it, which gets at most
+/// half of the budget.
 bool Tuner::has_time() const {
   if (end_.is_over()) return false;
   TuneWork rest;
@@ -224,7 +225,7 @@ bool Tuner::has_time() const {
   return Budget(options_.budget).allows(times_.kernel_program, whole, watch_.seconds());
 }
 
-/// What a kernel gains, with the launch before and after as a comment.
+/// Records a kernel's gain, with its launch times before and after as a comment.
 void Tuner::take_kernel(const KernelCandidates& kernel, const std::vector<KernelTrial>& trials) {
   const KernelTrial* best = fastest_of(trials);
   table_.add(kernel.kernel, trials, best ? best : trials.data());

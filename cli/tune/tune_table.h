@@ -1,4 +1,4 @@
-// The table of what was tried, for standard output and the head of the schedule.
+// The table of trials, for standard output and the head of the schedule.
 #pragma once
 #include <string>
 #include <vector>

@@ -169,7 +169,7 @@ std::string add_times(Profile& profile, const Compilation& c, const Trace& trace
         slot.kind == Slot::Kind::Block ? profile.blocks[slot.number].time : profile.transfers[slot.number].time;
     time = std::max(time, static_cast<int64_t>(std::llround(sum * 1e9)));
   }
-  // What took less than the clock tells, or nothing at all.
+  // At least 1 ns, also for blocks shorter than the clock's resolution and for empty ones.
   for (BlockTime& block : profile.blocks) block.time = std::max<int64_t>(1, block.time);
   for (TransferTime& transfer : profile.transfers) transfer.time = std::max<int64_t>(1, transfer.time);
   return "";

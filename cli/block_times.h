@@ -1,4 +1,4 @@
-// The times of blocks and transfers out of a trace.
+// The times of blocks and transfers, from a trace.
 #pragma once
 #include "cli/compilation.h"
 #include "cli/profile_file.h"
@@ -6,15 +6,16 @@
 
 namespace weftc {
 
-/// The number at this part of the way from the least to the largest: 0.5 is the median. NaN where there are none.
+/// The `part`-quantile of the values: 0.5 is the median. NaN without values.
 double quantile(std::vector<double> values, double part);
 
-/// What the blocks of a compilation are called, where they run and how often; of a program without a pipeline, its
-/// passes: "run", or "forward", "backward" and "update". And what moves between places. Times are missing.
+/// The profile of a compilation without times: names, places and counts of its blocks, and its transfers between
+/// places. A program without a pipeline has its passes as blocks: "run", or "forward", "backward" and "update".
 Profile blank_profile(const Compilation& compilation);
 
-/// Adds the times. A step takes this quantile of its runs in all micro-batches and iterations, without what it waited;
-/// a block takes the sum of its steps, on the slowest of its ranks. Why the trace is of another program, or "".
+/// Adds the times. A step's time is the `part`-quantile of its runs in all micro-batches and iterations, without
+/// waiting. A block's time is the sum of its steps, on the slowest of its ranks. Returns why the trace belongs to
+/// another program, or "".
 std::string add_times(Profile& profile, const Compilation& compilation, const Trace& trace, double part);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// What is said of an executable once it is built: one line, and the file of --report.
+// The report on an executable that was built: one line, and the file of --report.
 #pragma once
 #include <chrono>
 
@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// Time since it was made.
+/// Measures the time since its construction.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
@@ -16,7 +16,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// One line on what was made, and --report.
+/// Prints one line about the result, and writes --report.
 void report_build(const CompiledVariants& variants, const Options& options, double seconds, Diags& diags);
 
 }  // namespace weftc

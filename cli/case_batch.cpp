@@ -176,8 +176,8 @@ std::optional<Ready> CaseCompiler::compile(CaseResult& result) {
                tolerance};
 }
 
-/// Its first argument says which case it is. What that case's arguments begin with is the case's name again, and stays
-/// so in the ranks that the program starts by executing itself.
+/// The source of a program with several cases. The first argument selects the case, and becomes argv[0]. It remains
+/// argv[0] in the ranks that the program starts by executing itself.
 std::string group_text(const std::vector<Ready*>& group) {
   std::string text = "#include <cstring>\n";
   for (const Ready* one : group) text += one->program + "\n";

@@ -21,7 +21,7 @@ struct CaseResult {
 };
 
 struct BatchReport {
-  std::function<void(size_t)> begins;  // work on this case begins; it is to blame for what happens until the next
+  std::function<void(size_t)> begins;  // work on this case begins; errors until the next call belong to it
   std::function<void()> builds;        // work on several cases begins
   std::function<void(size_t, CaseResult)> result;
 };

@@ -133,7 +133,7 @@ std::string where_text(const Tensor& result, const Tensor& expected, int64_t i) 
   return format("at [{}] it is {}, expected {}", join(index, ","), element_text(result, i), element_text(expected, i));
 }
 
-/// What differs and where, with both elements.
+/// The text of a difference: its position, and both elements.
 std::string difference_text(const std::string& name, const Tensor& result, const Tensor& expected, double error) {
   const int64_t worst = worst_element(result, expected);
   const std::string where = where_text(result, expected, worst), output = format("output '{}'", printable(name));

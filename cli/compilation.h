@@ -1,4 +1,4 @@
-// What one compilation has made so far, handed from stage to stage.
+// The results of a compilation so far, passed from stage to stage.
 #pragma once
 #include <memory>
 #include <optional>
@@ -15,18 +15,18 @@
 
 namespace weftc {
 
-/// It stays where it is: the plan refers to the module's constants.
+/// It must not move: the plan refers to the module's constants.
 struct Compilation {
   Schedule schedule;
   Module module;
   Target target;
-  Machine machine;  // that predictions are for
+  Machine machine;  // of predictions
   RunReport passes;
   Plan plan;
-  // Of what the schedule lets be searched.
+  // Results of the searches that the schedule requests.
   std::optional<FoundOrder> order = {};
   std::optional<RecomputeSearch> recomputation = {};
-  std::string measured = {};  // times of --profile, where the order is not searched
+  std::string measured = {};  // times of --profile, if the order is not searched
 };
 
 /// A variant of the executable, and its compilation.
@@ -34,7 +34,7 @@ struct CompiledVariant {
   VariantRequest request;
   std::unique_ptr<Compilation> compilation;
 };
-/// All of them: one where no dim has several values.
+/// All variants: a single one if no dim has several values.
 using CompiledVariants = std::vector<CompiledVariant>;
 std::vector<VariantPlan> variant_plans(const CompiledVariants& variants);
 

@@ -60,14 +60,15 @@ std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
   return schedule;
 }
 
-/// What the command line and the schedule together say of the model's dims.
+/// The requests for the model's dims, from the schedule and the command line.
 std::vector<DimRequest> all_dims(const Options& options, const Schedule& schedule) {
   std::vector<DimRequest> dims = schedule.dims;
   dims.insert(dims.end(), options.dims.begin(), options.dims.end());
   return dims;
 }
 
-/// Runs the passes behind one, or all. What they printed is shown also if one of them broke: then it is wanted most.
+/// Runs the passes after `start_behind`, or all. Their output is shown even if one of them fails, when it is most
+/// useful.
 bool run_passes(Compilation& c, const std::string& start_behind, const Options& options, Diags& diags) {
   const RunOptions run{options.print_ir_after, options.stop_after, start_behind, !options.dump_dir.empty(),
                        options.skip_passes};
@@ -95,7 +96,7 @@ std::optional<Plan> run_planning(const Compilation& c, const Options& options, D
   }
 }
 
-/// What limits of memory are about.
+/// The bytes that limits of memory count.
 int64_t needed_bytes(const Plan& plan, const Program& program) {
   return program.own_bytes + program.window_bytes + program.thread_bytes + image_bytes(plan, program);
 }
@@ -162,7 +163,7 @@ std::unique_ptr<Compilation> compile_under(Schedule schedule, const Options& opt
   return (is_searched ? compile_in_found_order : compile_as_given)(std::move(schedule), options, diags);
 }
 
-/// What the fullest rank needs; nothing where there is no plan.
+/// The bytes of the fullest rank; nullopt if there is no plan.
 std::optional<int64_t> planned_bytes(const Schedule& schedule, const Options& options) {
   Diags discarded;
   const std::unique_ptr<Compilation> c = compile_under(schedule, options, discarded);
@@ -257,7 +258,7 @@ bool compile_plan(Compilation& c, const Options& options, Diags& diags) {
   return plan_graph(c, options, diags) && check_plan(c, options, diags);
 }
 
-/// What the command line asks for, of one variant.
+/// The options for one variant.
 static Options options_of(const Options& options, const VariantRequest& variant) {
   Options out = options;
   out.dims.clear();
@@ -265,8 +266,8 @@ static Options options_of(const Options& options, const VariantRequest& variant)
   return out;
 }
 
-/// What the model demands of its lengths where each dim that has several values is open up to the largest of them;
-/// nothing where it cannot be compiled so.
+/// The relations that the model requires of its lengths if each dim with several values is open up to the largest.
+/// Empty if it cannot be compiled that way.
 static std::vector<LengthRelation> open_relations(Schedule schedule, const Options& options) {
   for (DimRequest& dim : schedule.dims)
     if (dim.values.size() > 1)

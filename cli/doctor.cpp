@@ -74,7 +74,8 @@ bool check_host(const Options& options) {
   return ok;
 }
 
-/// What building a program for a target with a toolkit of its own needs; a GPU and its driver are wanted where it runs.
+/// Checks the tools that a target with a toolkit of its own needs to build programs. A GPU and its driver are needed
+/// only where a program runs.
 bool check_device(const Target& target, const Toolkit& toolkit) {
   const std::string compiler = find_compiler(target), folder = find_toolkit(&toolkit);
   bool ok = line("C++ compiler", !compiler.empty(), compiler.empty() ? missing_compiler(target) : compiler);

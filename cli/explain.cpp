@@ -207,7 +207,7 @@ size_t transposition_count(const Plan& plan) {
   return count;
 }
 
-/// What the passes noted, how often shared weights are stored, and why kernels run as plain loops.
+/// Remarks: notes of the passes, the number of copies of shared weights, and why kernels run as plain loops.
 std::vector<std::string> remarks_of(const Compilation& c) {
   std::vector<std::string> remarks = c.module.remarks;
   for (std::string& remark : stored_weights_remarks(c.plan)) remarks.push_back(std::move(remark));
@@ -288,7 +288,7 @@ void print_places(const Plan& plan) {
   }
 }
 
-/// What is said of time.
+/// The predicted timeline, and the order of a pipeline.
 struct PredictedTimes {
   Timeline timeline;
   std::optional<OrderPicture> order;  // of a pipeline

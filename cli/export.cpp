@@ -60,7 +60,7 @@ void check_sums(const std::string& folder, Diags& diags) {
 /// Values of a checkpoint for a model's initialisers.
 class Checkpoint {
  public:
-  /// `suffix` is what the names of states have behind those of initialisers.
+  /// `suffix` is appended to an initialiser's name to get the state's name.
   Checkpoint(const std::string& given, std::string suffix, Diags& diags)
       : folder_(checkpoint_of(given)), suffix_(std::move(suffix)), diags_(diags) {}
 
@@ -68,7 +68,7 @@ class Checkpoint {
   int count() const { return count_; }
   bool has_what_is_wanted() const { return wanted_ > 0; }
 
-  /// Of initialisers that are none of the training's, those that are copies of one of its parameters change with it.
+  /// The training's value of an initialiser. An initialiser that is a copy of a parameter gets the parameter's value.
   std::optional<std::vector<std::byte>> bytes_of(const OnnxTensor& initialiser, const OnnxModel& model,
                                                  const std::vector<TiedCopy>& ties) {
     const auto tie = std::ranges::find(ties, initialiser.name, &TiedCopy::copy);

@@ -85,7 +85,7 @@ static int show_requirements(const Options& options) {
   return finish(diags);
 }
 
-/// What compile would refuse whatever dims are given. Open dims and what is not supported are in the summary.
+/// Reports errors that compile would report for any dims. The summary already has open dims and unsupported features.
 static void report_faults(const Options& options, Diags& diags) {
   Diags found;
   read_onnx({options.model, options.dims, options.shapes, options.binds, options.elements, options.overrides}, found);

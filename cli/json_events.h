@@ -1,5 +1,5 @@
-// What readers of JSON by events share: nlohmann-json's SAX parser over a text, how far it has come, why it ended. The
-// library's header is heavy: only the files that implement readers include this one.
+// The shared part of event-based JSON readers: nlohmann-json's SAX parser over a text, its position, its errors. The
+// library's header is heavy, so only the files that implement readers include this one.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace weftc {
 
-/// Calls the handler with what the text holds; `reached` is at or one behind the end of the last token. False where
-/// the text is no JSON or the handler ended it.
+/// Calls the handler with the events of the text. `reached` is at the end of the last token or one after it. False if
+/// the text is not JSON, or if the handler stopped.
 bool read_json_events(std::string_view text, const char*& reached, nlohmann::json_sax<nlohmann::json>& handler);
 
-/// The reason out of nlohmann-json's text, "[json.exception.parse_error.101] parse error at line 1, column 2:
-/// reason; last read: 'x'".
+/// The reason in nlohmann-json's text, "[json.exception.parse_error.101] parse error at line 1, column 2: reason; last
+/// read: 'x'".
 std::string json_reason(const std::string& text);
 
 /// The position of an offset, with its line unless that is too long to show.

@@ -17,7 +17,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_joint(char c) { return c == '.' || c == '/'; }
 bool is_in_name(char c) { return is_joint(c) || c == '_' || std::isalnum(static_cast<unsigned char>(c)); }
 
-/// The position, from `at` on, of a number that is a part of a name between '.' or '/'; npos if there is none.
+/// The position, from `at` on, of a number that is a part of a name between '.' or '/', or npos.
 size_t find_part(const std::string& text, size_t at, size_t& end) {
   for (; at < text.size(); at = std::max(end, at + 1)) {
     end = at;
@@ -63,7 +63,7 @@ struct Group {
   std::set<int> layers;
 };
 
-/// A name cut behind each '.' and '/'.
+/// A name cut after each '.' and '/'.
 std::vector<std::string> parts_of(const std::string& name) {
   std::vector<std::string> parts(1);
   for (const char c : name) {

@@ -8,13 +8,13 @@
 
 namespace weftc {
 
-/// Rows that differ in nothing but one number that is a part of their names, such as 3 in "h.3.mlp.c_fc", become one,
-/// where the first of them stood: "{l}" in place of the number, and which numbers there are in one more cell ("l = 0 to
-/// 11", empty in the other rows). `name_cells`: where names stand in a row.
+/// Merges rows that differ only in one number that is a part of their names, such as 3 in "h.3.mlp.c_fc". The merged
+/// row stands at the place of the first and has "{l}" instead of the number. One more cell lists the numbers: "l = 0 to
+/// 11"; it is empty in the other rows. `name_cells`: the cells of a row that contain names.
 TableRows fold_layers(const TableRows& rows, const std::vector<size_t>& name_cells);
 
-/// For each name its end, as short as tells it from the others but for the number of its layer, and no less than two
-/// parts: "mlp.c_fc" of "h.3.mlp.c_fc".
+/// For each name its shortest suffix that is unique except for layer numbers, and has at least two parts: "mlp.c_fc" of
+/// "h.3.mlp.c_fc".
 std::vector<std::string> name_ends(const std::vector<std::string>& names);
 
 }  // namespace weftc

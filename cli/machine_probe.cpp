@@ -38,7 +38,7 @@ constexpr ProbedExchange kExchanges[] = {{"all_reduce", "AllReduce", OpKind::All
 constexpr int64_t kFloats[] = {16, 1024, 16384, 262144, 1048576};
 constexpr double kFunctions = 65536;
 
-/// Of 128 MiB for all ranks together, and at least 16 MiB for each: more than caches hold.
+/// The floats of 128 MiB for all ranks together, and at least 16 MiB for each, which is more than caches hold.
 int64_t memory_floats(int ranks) { return std::max<int64_t>(int64_t{128} / ranks, 16) * (int64_t{1} << 20) / 4; }
 
 std::string step_of(const ProbedExchange& exchange, int64_t floats) { return format("{}_{}", exchange.name, floats); }
@@ -78,7 +78,7 @@ void add_computation(ModelText& model, int ranks) {
   add_pointwise("step", "Neg", 1);
 }
 
-/// The first exchange of all finds nothing in the caches, and is none of the figures.
+/// The very first exchange finds cold caches, so it is not measured.
 void add_first_exchange(ModelText& model, int ranks) {
   model.add_input(format("float[{}]", ranks), "x_first");
   model.add("first", "weft.AllReduce(x_first)", "first_y", format("float[{}]", ranks));

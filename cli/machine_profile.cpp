@@ -77,8 +77,8 @@ class MachineProfiler {
   }
 
  private:
-  /// What a program for so many ranks ran. Nothing after reporting, with an exit code where diagnostics have
-  /// none.
+  /// The trace of a program for this number of ranks. Returns nullopt after reporting, with an exit code if diagnostics
+  /// have none.
   std::optional<Trace> measure(int count, Diags& diags) {
     progress(options_, format("measuring {} rank{}", count, count == 1 ? "" : "s"));
     Options build = options_;

@@ -12,7 +12,7 @@ namespace {
 
 bool is_of_network(const std::string& ceiling) { return ceiling == "link" || ceiling == "latency"; }
 
-/// What two neighbours wait for each other at least.
+/// The least time that two neighbours wait for each other.
 double latency_of(const Machine& machine) {
   return collective_seconds(machine, OpKind::AllReduce, 0, 0, group_of(machine, {0, 1}));
 }

@@ -1,4 +1,4 @@
-// The machine that predictions are for.
+// The machine of predictions.
 #pragma once
 #include <optional>
 
@@ -8,13 +8,13 @@
 
 namespace weftc {
 
-/// The machine of --machine, or the usual one of the target, with the figures of --ceiling in place of its own. A link
-/// or latency of --ceiling stands for the whole network. Nothing after reporting: no such file, or it is for another
-/// target.
+/// The machine of --machine, or the target's default, with the figures of --ceiling instead of its own. A link or
+/// latency of --ceiling applies to the whole network. Returns nullopt after reporting a missing file, or one for
+/// another target.
 std::optional<Machine> machine_for(const Options& options, Diags& diags);
 /// True if the machine has all ranks of the plan. False after reporting.
 bool has_all_ranks(const Machine& machine, const Plan& plan, const Options& options, Diags& diags);
-/// Whose figures predictions take, and the most important of them, for people.
+/// The source of the figures that predictions use, and the most important of them, for people.
 std::string figures_text(const Machine& machine);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Times of a profile in place of the cost model's, and what such a profile must have been measured of.
+// Uses times of a profile instead of the cost model's, and checks that the profile belongs to the program.
 #pragma once
 #include "cli/profile_file.h"
 #include "ir/module.h"
@@ -7,22 +7,22 @@
 
 namespace weftc {
 
-/// What profiles call a block of the Plan: as tables of an order have it, or the block's own name where it runs once.
-/// The module has a pipeline.
+/// The name of a Plan's block in profiles: the name in tables of an order, or the block's own name if it runs once. The
+/// module must have a pipeline.
 std::string name_of_block(const Plan& plan, const Module& module, const Schedule& schedule, int block);
 
-/// Of inputs, outputs and nodes; and of how many micro-batches run which nodes on which ranks. Orders, transforms and
-/// strategies of kernels change neither.
+/// `model` covers inputs, outputs and nodes; `stages` covers the number of micro-batches and the ranks of each node.
+/// Orders, transforms and strategies of kernels change neither.
 struct Fingerprints {
   std::string model, stages;
 };
 Fingerprints fingerprints_of(const Plan& plan, const Module& module);
 
-/// False after reporting that the profile was measured of something else.
+/// False after reporting that the profile belongs to another program.
 bool is_of_same(const Profile& profile, const Fingerprints& wanted, Diags& diags);
 
-/// Blocks and transfers take what was measured. False after reporting that the profile is of another model, of other
-/// stages, or lacks one of them.
+/// Sets the costs of blocks and transfers to measured times. False after reporting that the profile is for another
+/// model or other stages, or lacks a time.
 bool take_measured_times(BlockCosts& costs, const Plan& plan, const Module& module, const Schedule& schedule,
                          const Profile& profile, Diags& diags);
 

@@ -217,7 +217,7 @@ static int64_t weight_bytes(const Plan& plan, const Program& program) {
   return bytes;
 }
 
-/// "    products keep up to 20.0 KiB of panels ..", "" where there are none.
+/// " products keep up to 20.0 KiB of panels ..", or "" without such products.
 static std::string kept_text(const Plan& plan) {
   int64_t most = 0;
   for (const Block& block : plan.blocks)

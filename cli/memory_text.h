@@ -1,4 +1,4 @@
-// What `explain` says of memory: how much each rank has, and which buffers fill it where most of it is taken.
+// The part of `explain` about memory: each rank's amount, and the buffers that fill it at its peak.
 #pragma once
 #include <string>
 
@@ -6,12 +6,12 @@
 
 namespace weftc {
 
-/// Of one rank's slice of each weight.
+/// The bytes of one rank's slices of all weights.
 int64_t weight_bytes(const Plan& plan);
 
-/// For each program what its ranks have, and for each of their memories the ten largest buffers at its peak.
+/// For each program the memory of its ranks, and for each kind of memory the ten largest buffers at its peak.
 std::string memory_text(const Plan& plan);
-/// The same facts: a list with an object for each program.
+/// The same as JSON: a list with an object for each program.
 std::string memory_json(const Plan& plan);
 
 }  // namespace weftc

@@ -12,7 +12,7 @@ namespace weftc {
 
 namespace {
 
-/// What there is to say of an operator, all of it read off its record.
+/// The table's facts about an operator, all from its record.
 struct OpRow {
   std::string domain, name, since, how, types, targets, sharding;
   const OpDef* def = nullptr;
@@ -23,7 +23,7 @@ const char* type_name(AttrType type) {
   return kNames[static_cast<int>(type)];
 }
 
-/// The default of an int, a float or a string; null where there is none.
+/// The default of an int, a float or a string, or null.
 std::string default_json(const AttrSpec& spec) {
   if (!spec.otherwise) return "null";
   if (const int64_t* integer = std::get_if<int64_t>(&*spec.otherwise)) return std::to_string(*integer);
@@ -54,13 +54,13 @@ std::string inputs_json(const Arity& inputs) {
       {{"min", std::to_string(inputs.min)}, {"max", std::to_string(inputs.max)}, {"optional", json_list(optional)}});
 }
 
-/// What the compiler does with an op, in a word for each way.
+/// How the compiler lowers an op.
 std::string how_lowered(const OpDef& def) {
   if (def.category == Category::Composite) return "from simpler ones";
   return std::string(category_name(def.category)) + (def.decompose ? ", or from simpler ones" : "");
 }
 
-/// Element types of the operands that are computed with.
+/// Element types of the operands that take part in the computation.
 std::string types_of(const OpDef& def) {
   std::string types = "numbers";
   if (def.category == Category::Composite || def.unfold) types = "as its parts";

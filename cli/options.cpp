@@ -18,7 +18,8 @@ namespace weftc {
 
 namespace {
 
-// What an executable has kernels for, and what verbs show that neither build nor run one: the same on every machine.
+// kDefaultArch: the levels for which an executable has kernels. kShownArch: the level for verbs that neither build nor
+// run. Both are the same on every machine of an architecture.
 #if defined(__x86_64__)
 constexpr const char *kDefaultArch = "x86-64-v3,x86-64-v4", *kShownArch = "x86-64-v3";
 #elif defined(__aarch64__)

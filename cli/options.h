@@ -15,22 +15,22 @@ namespace weftc {
 enum ExitCode : int { kUsage = 2, kToolchain = 4, kMismatch = 5, kEnvironment = 6, kBug = 70, kTimedOut = 124 };
 
 struct Options {
-  // What to compile.
+  // The program to compile.
   std::string model;
   std::vector<std::string> schedules;                 // verify takes several, the other verbs one at most
-  std::map<std::string, std::string> schedule_texts;  // of those whose text is not that of a file (with_schedule)
+  std::map<std::string, std::string> schedule_texts;  // texts of schedules that are not files (with_schedule)
   std::vector<MeshAxis> mesh;                         // sizes that replace the schedule's
   std::vector<DimRequest> dims;
   std::vector<ShapeRequest> shapes;
   std::vector<BindRequest> binds;
   std::vector<ElementsRequest> elements;
   std::vector<std::string> overrides;  // inputs with a default that stay open
-  std::optional<DType> precision;      // that of all contractions, whatever the schedule says
+  std::optional<DType> precision;      // of all contractions, overriding the schedule
   Target target;
   bool transport_mpi = false;
   std::string mpicc = "mpicc";
 
-  // What to make of it.
+  // The output.
   std::string output;
   bool emit_source = false, emit_library = false, unroll_layers = false;
   std::string dump_dir;
@@ -42,7 +42,7 @@ struct Options {
   std::string report;
   bool quiet = false;  // no progress
 
-  // Of single verbs.
+  // Options of single verbs.
   bool json = false;
   bool names = false;         // explain
   bool requirements = false;  // inspect
@@ -56,12 +56,12 @@ struct Options {
   std::vector<std::string> traces;  // trace
   std::vector<std::string> logs;    // log
   std::string iteration = "median";
-  std::string machine;            // compile, explain, tune: the file of the machine that predictions are for
+  std::string machine;            // compile, explain, tune: the file of the machine for predictions
   bool measures_machine = false;  // profile: the machine, not a model
-  int machine_ranks = 0;          // profile, plan: of the machine; 0: a rank a core, all that it has
-  bool is_planned = false;        // compile: by the schedule that `plan` writes for the machine
-  std::string level = "shard";    // plan, compile: what is chosen
-  std::vector<std::pair<std::string, double>> ceilings;  // explain: what replaces the machine's
+  int machine_ranks = 0;          // profile, plan: of the machine; 0: one per core (profile), or all (plan)
+  bool is_planned = false;        // compile: with the schedule that `plan` writes for the machine
+  std::string level = "shard";    // plan, compile: how much is chosen
+  std::vector<std::pair<std::string, double>> ceilings;  // explain: figures that replace the machine's
   std::string problems;                                  // solve
   std::vector<std::string> cases;
   int per_period = 1;
@@ -77,11 +77,11 @@ struct Options {
   std::string profile;                // compile, explain, tune: measured times instead of the cost model's
   int iterations = 10;                // profile
   int pairs = 30;
-  double budget = 0;    // seconds; 0: as long as it takes
-  bool is_all = false;  // what the cost model would leave out too
+  double budget = 0;    // seconds; 0: no limit
+  bool is_all = false;  // includes candidates that the cost model would prune
 };
 
-/// The same with a schedule of that text, which messages call by the name of --schedule, or plan.yaml.
+/// The same options with this text as the schedule. Messages give it the name of --schedule, or plan.yaml.
 Options with_schedule(Options options, std::string text);
 
 /// A verb of the command line: which flags it takes, and what it does.
@@ -110,8 +110,8 @@ struct Verb {
   int (*run)(const Options&);  // the exit code
 };
 
-/// Reads the command line; nothing where help was asked for or something is wrong: then `exit_code` is set and the text
-/// is printed.
+/// Reads the command line. If help was requested or there is an error, it prints the text and sets `exit_code`; `verb`
+/// is null.
 struct CommandLine {
   const Verb* verb = nullptr;
   Options options;
@@ -119,7 +119,7 @@ struct CommandLine {
 };
 CommandLine parse_command_line(int argc, const char* const* argv, const Verb* verbs, size_t count);
 
-/// The flags of one line of a list, of those that say what to compile (--dim, --shape, --bind, --schedule), and
+/// Parses the flags of one line of a list: those that select the program (--dim, --shape, --bind, --schedule), and
 /// --tolerance. False with `why`.
 bool parse_model_flags(const std::vector<std::string>& flags, Options& options, std::string& why);
 

@@ -1,4 +1,5 @@
-// `order: search`: blocks and their times are those of a first plan; what is found becomes a table of the schedule.
+// `order: search`: takes blocks and their times from a first plan, and makes the order that it finds a table of the
+// schedule.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@ namespace weftc {
 
 struct Profile;
 
-/// What an order is searched for: a module whose blocks are in some order yet, and where it will run.
+/// The input of a search: a module whose blocks are still in some initial order, and its target.
 struct OrderedModule {
   const Module& module;
   const Schedule& schedule;
@@ -22,23 +23,23 @@ struct OrderedModule {
   const Machine& machine;
 };
 
-/// What is known of an order that was searched.
+/// The result of a search.
 struct FoundOrder {
   std::vector<OrderEntry> table;
-  std::vector<std::string> facts;  // lines: the period and the length, each proved or with a bound; times of the blocks
+  std::vector<std::string> facts;  // lines: period and length, each proved or with a bound; block times
 };
 
-/// The order of the module, for the times of the profile; null: for those of the cost model. Nothing after reporting
-/// that no order keeps the limits of memory, or that the profile is of something else.
+/// Searches an order of the module for the times of the profile, or if that is null, the cost model's. Returns nullopt
+/// after reporting that no order keeps the limits of memory, or that the profile is for another program.
 std::optional<FoundOrder> search_order(const OrderedModule& first, const Profile* profile, Diags& diags);
 
-/// What a search says of a value: "proved optimal", or how far from the best it is at most.
+/// The quality of a found value: "proved optimal", or its largest distance from the optimum.
 std::string standing(bool is_proved, const std::string& bound);
 
-/// The schedule has that order now.
+/// Puts that order into the schedule.
 void take_order(Schedule& schedule, const FoundOrder& order);
 
-/// "[[a, 0], [b, 0]]" as a schedule has it.
+/// The schedule's text of a table: "[[a, 0], [b, 0]]".
 std::string table_text(const std::vector<OrderEntry>& table);
 
 }  // namespace weftc

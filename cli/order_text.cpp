@@ -18,12 +18,12 @@ namespace {
 
 constexpr size_t kTextWidth = 100;
 
-/// What a box begins with, and what it is filled with.
+/// The first character of a box, and the character that fills it.
 struct BoxText {
   char first, fill;
 };
 
-/// Micro-batches begin anew at 10.
+/// Micro-batches are shown modulo 10.
 BoxText text_of(const OrderPicture& picture, const PictureBox& box) {
   const auto digit = static_cast<char>(box.micro_batch % 10);
   switch (picture.blocks[as_index(box.block)].pass) {

@@ -1,4 +1,4 @@
-// What `compile` shows of its inside: printed and dumped graphs, the plan, times.
+// The debugging output of `compile`: printed and dumped graphs, the plan, times.
 #pragma once
 #include "cli/options.h"
 #include "ir/plan.h"

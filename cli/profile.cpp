@@ -148,7 +148,7 @@ class Profiler {
     const auto found = predicted_.find(name);
     return found == predicted_.end() ? "" : nanoseconds(found->second);
   }
-  /// What a block frees is negative.
+  /// Memory that a block frees is negative.
   static std::string memory(int64_t bytes) {
     return bytes == 0 ? "" : bytes < 0 ? "-" + bytes_text(-bytes) : bytes_text(bytes);
   }

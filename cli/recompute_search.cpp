@@ -32,7 +32,7 @@ class Search {
     return made;
   }
 
-  /// What a choice needs; nothing where it has no plan.
+  /// The bytes that a choice needs; nullopt if it has no plan.
   std::optional<int64_t> needed(size_t i) {
     const auto [at, is_new] = needed_.try_emplace(i);
     if (is_new) at->second = needed_bytes_(schedule_of(i));

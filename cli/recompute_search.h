@@ -1,6 +1,6 @@
-// `recompute: {limit: BYTES}` of a training: of the choices between keeping all and keeping next to nothing
-// (passes/prepare/kept_choices.h) the first whose plan is within the limit. Only plans know what a rank needs: choices
-// are planned, as few as it takes to find the one between what is too much and what fits.
+// `recompute: {limit: BYTES}` of a training. Choices range from keeping all values to keeping almost none
+// (passes/prepare/kept_choices.h). The search finds the first choice whose plan is within the limit. Only a plan tells
+// the memory of a rank, so the search plans as few choices as possible.
 #pragma once
 #include <functional>
 #include <optional>
@@ -11,21 +11,21 @@
 
 namespace weftc {
 
-/// What a search has come to.
+/// The result of a search.
 struct RecomputeSearch {
   int64_t limit = 0, needed = 0;  // bytes a rank
   size_t choices = 0, chosen = 0;
-  int plans = 0;  // that were made
+  int plans = 0;  // plans that were made
   KeptChoice choice;
 
-  /// A line of the memory that `explain` shows, and the values that are kept.
+  /// The line of `explain` about memory and the kept values.
   std::string text() const;
   std::string json() const;
 };
 
-/// Lets the schedule keep that choice. `needed_bytes` gives what the fullest rank needs under a schedule; nothing where
-/// it has no plan. Nothing after reporting that no choice fits, and where the first has no plan: the schedule is as it
-/// was then, and compiling it says why.
+/// Searches a choice and puts it into the schedule. `needed_bytes` returns the bytes of the fullest rank under a
+/// schedule, or nullopt if it has no plan. Returns nullopt after reporting that no choice fits. It also returns nullopt
+/// if the first choice has no plan: the schedule is then unchanged, and compiling it reports why.
 std::optional<RecomputeSearch> search_recomputation(
     Schedule& schedule, const std::vector<KeptChoice>& choices,
     const std::function<std::optional<int64_t>(const Schedule&)>& needed_bytes, Diags& diags);

@@ -1,4 +1,4 @@
-// What a program should compute where nobody says it: seeded inputs, and what the reference evaluation makes of them.
+// Expected results of a program without known data: seeded inputs, and the results of the reference evaluation on them.
 #pragma once
 #include "cli/comparison.h"
 #include "cli/compile.h"
@@ -6,8 +6,8 @@
 
 namespace weftc {
 
-/// Seeded inputs of a compiled graph, and the outputs of the graph before layouts, as the model has it (no rule has
-/// simplified it), on one rank; of the compiled graph where ranks have inputs of their own. Reports where the
+/// Seeded inputs of a compiled graph, and the outputs of the model's graph on one rank, before layouts and without
+/// simplifications. If ranks have inputs of their own, outputs are those of the compiled graph. Reports if the
 /// evaluation fails.
 KnownData reference_data(const Compilation& compilation, const Options& options, Diags& diags);
 

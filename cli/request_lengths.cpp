@@ -62,8 +62,8 @@ class LengthChooser {
   Numbers bounds_, numbers_;
 };
 
-/// What the named length has to be so that the relation, which is linear in it, holds and the others are as they are; 1
-/// where even that is too much, so that another length need not be moved so far.
+/// The value of the named length at which the relation, which is linear in it, holds with the other lengths unchanged.
+/// If even 1 is too much, it is 1, so that other lengths need to change less.
 std::optional<int64_t> LengthChooser::solution(const LengthRelation& relation, const std::string& name) const {
   Numbers moved = numbers_;
   ++moved[name];

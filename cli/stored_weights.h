@@ -1,4 +1,4 @@
-// What `explain` says of constants that several kernels read: stored once for all of them, or why more than once.
+// The remarks of `explain` about constants that several kernels read: why they are stored more than once.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// One line for each constant that kernels read with other slices or in other packings, or look up in as packed.
+/// One line for each constant that kernels read with different slices or packings, or look up in packed form.
 std::vector<std::string> stored_weights_remarks(const Plan& plan);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// Runs of compiled programs that are timed, and what their times say: medians, and ratios with an interval.
+// Timed runs of compiled programs, and statistics of their times: medians, and ratios with an interval.
 #pragma once
 #include <cmath>
 #include <string>
@@ -8,23 +8,23 @@
 
 namespace weftc {
 
-inline constexpr double kRunSeconds = 600;  // after which a run is ended
+inline constexpr double kRunSeconds = 600;  // time-out of a run
 
-/// A run that was timed: milliseconds of an invocation, or why there are none.
+/// A timed run: milliseconds of an invocation, or the reason for a failure.
 struct Timing {
   double ms = NAN;
   int exit_code = 0;
   std::string failure = {};
 };
 
-/// Times a run of `iterations` invocations. States begin anew in front of them and in front of the warm-up, which is
-/// not the longer of the two.
+/// Times a run of `iterations` invocations. States are reset before the warm-up and before the invocations. The warm-up
+/// is not longer than the run.
 Timing time_run(const std::string& program, int iterations, const std::vector<std::string>& run_args);
 
-/// "exit code 1: ...": how a program failed, with what it said.
+/// "exit code 1: ...": how a program failed, with its message.
 std::string failure_text(const Finished& finished);
 
-/// NaN where there are none.
+/// NaN without values.
 double median(std::vector<double> values);
 
 /// The geometric mean of ratios and the ends of its 95 % interval (normal approximation).

@@ -106,7 +106,7 @@ class Page {
   std::string left_out_;
 };
 
-/// The order of the pipeline, in front of what its streams do.
+/// Adds the order of the pipeline, above its streams.
 void Page::add_orders() {
   std::vector<Params>& sections = params_.list("orders");
   for (size_t i = 0; i < orders_.size(); ++i)
@@ -151,7 +151,7 @@ void Page::add_cards() {
        percent(line_.seconds - mean.both, line_.seconds) + " of the time");
 }
 
-/// A row for each stream, a band behind every other rank.
+/// Adds a row for each stream. Every other rank has a shaded background.
 void Page::add_lanes() {
   top_.assign(line_.lanes.size(), -1);
   std::string longest;
@@ -322,7 +322,7 @@ void Page::add_steps() {
   }
 }
 
-/// What the figures mean, and what was left out.
+/// Adds notes: the meaning of the figures, and what was left out.
 void Page::add_notes() {
   std::vector<std::string> notes = line_.notes;
   if (!left_out_.empty()) notes.push_back(left_out_);

@@ -1,4 +1,4 @@
-// A timeline as one HTML file that needs nothing else: lanes in SVG, tables, the theme of the reader's system.
+// A timeline as one self-contained HTML file: lanes in SVG, tables, the theme of the reader's system.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace weftc {
 
-/// The page; orders of a pipeline stand in front of its streams. Steps too small to be seen are drawn as one box, so
-/// that it stays small whatever runs.
+/// The page. Orders of a pipeline are above its streams. Steps too small to be seen are merged into one box, which
+/// keeps the page small.
 std::string timeline_page(const Timeline& timeline, const std::vector<OrderChart>& orders = {});
 
 }  // namespace weftc

@@ -49,7 +49,7 @@ std::string bar_text(const Timeline& timeline, int lane, size_t columns) {
   return bar;
 }
 
-/// Ranks and stream in front of each bar.
+/// The label of each bar: ranks and stream.
 std::vector<std::vector<std::string>> lane_labels(const Timeline& timeline, const std::vector<RankClass>& classes) {
   std::vector<std::vector<std::string>> labels;
   for (const RankClass& of : classes)

@@ -65,7 +65,7 @@ std::optional<OrderPicture> predicted(const Options& options, const std::optiona
   return {};
 }
 
-/// What ran, and what the prediction says beside it.
+/// The measured order, and the predicted one.
 struct Orders {
   std::optional<OrderPicture> measured, predicted;
   std::optional<double> bubble;  // the median of all iterations

@@ -29,7 +29,7 @@ Series& series_of(TrainingLog& log, const std::string& name) {
   return log.series.emplace_back(Series{name, {}});
 }
 
-/// False where the line is none of a log.
+/// Adds a line to the log. False if it is not a line of a log.
 bool take(TrainingLog& log, std::string_view line) {
   const JsonItem item = read_json_object(line);
   const double step = item.number("step", -1);
@@ -48,7 +48,7 @@ bool take(TrainingLog& log, std::string_view line) {
   return true;
 }
 
-/// The figures of steps in front of those of evaluations, the loss first.
+/// Sorts figures of steps before figures of evaluations, with the loss first.
 void order(TrainingLog& log) {
   std::stable_sort(log.series.begin(), log.series.end(), [](const Series& a, const Series& b) {
     const auto rank = [](const Series& each) { return 2 * each.is_evaluation() + (each.figure() != "loss"); };

@@ -1,4 +1,4 @@
-// What a training executable writes with --log: one object a line, figures by step.
+// The file that a training executable writes with --log: one object per line, figures by step.
 //
 //   {"step": 20, "loss": 0.7312, "rate": 0.002, "grad_norm": 0.66, "ms": 8.3, "samples_per_s": 967.1}
 //   {"step": 20, "eval_loss": 0.7301, "eval_samples": 96, "eval_ms": 0.12}
@@ -11,7 +11,7 @@
 
 namespace weftc {
 
-/// A figure by step, in the order of the file. What is not finite, which a log has as null, is left out.
+/// A figure by step, in the order of the file. Values that are not finite, which a log stores as null, are left out.
 struct Series {
   struct Point {
     double step = 0, value = 0;
@@ -21,9 +21,9 @@ struct Series {
 
   const Point& lowest() const;
   const Point& highest() const;
-  /// That of an evaluation: "eval_loss".
+  /// Whether it belongs to evaluations: "eval_loss".
   bool is_evaluation() const;
-  /// The figure that it is of: "loss" of "eval_loss".
+  /// The figure's name without that prefix: "loss" of "eval_loss".
   std::string figure() const;
 };
 
@@ -36,8 +36,8 @@ struct TrainingLog {
   const Series* find(const std::string& series_name) const;
 };
 
-/// Reports (log-line) a line that is none of a log, with its number; (log-empty) a file without steps. Nothing then. A
-/// last line without an end, as a run leaves that is still writing, is left out.
+/// Returns nullopt after reporting (log-line) a malformed line with its number, or (log-empty) a file without steps. An
+/// unterminated last line, as from a run that is still writing, is left out.
 std::optional<TrainingLog> read_training_log(const std::string& file, Diags& diags);
 
 }  // namespace weftc

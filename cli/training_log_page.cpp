@@ -147,7 +147,7 @@ class Chart {
   Params params_;
 };
 
-/// What evaluations say of themselves is not drawn.
+/// Sizes and times of evaluations are not drawn.
 bool is_drawn(const Series& series) { return series.name != "eval_samples" && series.name != "eval_ms"; }
 
 /// The curves of each figure, in the order of the logs.

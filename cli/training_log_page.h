@@ -7,7 +7,7 @@
 
 namespace weftc {
 
-/// The page. Curves of many steps are means of neighbours, with the range of these behind, so that it stays small.
+/// The page. Curves of many steps show means of neighbours with their range shaded, which keeps the page small.
 std::string training_log_page(const std::vector<TrainingLog>& logs);
 /// A number for people: four digits.
 std::string figure_text(double value);

@@ -132,7 +132,7 @@ void Pool::start(const Numbers& batch) {
   workers_.push_back({pid, ends[0], batch, SIZE_MAX, Clock::now() + kCaseSeconds, ""});
 }
 
-/// What a worker said; each line gives it new time.
+/// Handles a line of a worker, and extends its deadline.
 void Pool::take_line(Worker& worker, const std::string& line) {
   worker.current = SIZE_MAX;
   worker.deadline = Clock::now() + (line == "G" ? kBuildSeconds : kCaseSeconds);

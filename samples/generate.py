@@ -13,7 +13,7 @@ import numpy as np
 
 
 def generate(program, prompt, *flags, tokens_name="input_ids"):
-    """What the program generates behind the prompt, as bytes, and what it says of its times."""
+    """The program's generated continuation of the prompt, as bytes, and its report as a dictionary."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "prompt.npy"
         np.save(file, np.frombuffer(prompt.encode(), np.uint8).astype(np.int64)[None])

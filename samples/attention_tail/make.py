@@ -1,8 +1,8 @@
-"""Writes what stands behind a layer's attention: projection, bias, dropout, residual, normalisation, in fp16.
+"""Writes the part of a layer after its attention: projection, bias, dropout, residual, normalisation, in fp16.
 
     make.py OUTPUT.onnxtxt [--hidden 3072]
 
-Inputs: context (what the heads made) and residual, both float16 [batch, seq, hidden]. Output: normed, of that type.
+Inputs: context (the heads' results) and residual, both float16 [batch, seq, hidden]. Output: normed, of that type.
 """
 
 import pathlib

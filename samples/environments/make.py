@@ -1,12 +1,13 @@
-"""Writes an environment of reinforcement learning for many copies at once: CartPole, Pendulum, Acrobot or MountainCar, with
-the dynamics that the Gymnasium environments of these names publish.
+"""Writes an environment of reinforcement learning for many copies at once: CartPole, Pendulum, Acrobot or MountainCar,
+with the dynamics of the Gymnasium environments of these names.
 
     make.py OUTPUT.onnx [--environment cartpole] [--form loop] [--steps 200] [--copies 1024]
 
-Forms: `loop` and `scan` take all steps, `step` takes one. Inputs: a float [copies] for each variable of the state; another
-one, `x_reset` for `x`, from which a copy goes on when its episode has ended; and `actions`, float [steps, copies] (`action`,
-[copies], of a step): the torque of Pendulum, else the number of the action. Results: the state behind the last step (`x_last`
-for `x`), and for every step the reward and whether the episode ended, both [steps, copies] (`reward` and `done`, [copies]).
+Forms: `loop` and `scan` do all steps, `step` does one. Inputs: a float [copies] for each variable of the state, such as
+`x`; and another one, `x_reset`, from which a copy continues when its episode has ended. `actions` is float [steps,
+copies] (for `step`: `action`, [copies]): the torque of Pendulum, else the number of the action. Results: the state
+after the last step (`x_last` for `x`). `reward` and `done` (whether the episode ended) are [steps, copies], for `step`
+[copies].
 """
 
 import argparse

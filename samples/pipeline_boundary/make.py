@@ -2,7 +2,7 @@
 
     make.py OUTPUT.onnxtxt [--hidden 3072 --inner 12288]
 
-Input: x float16 [batch, seq, hidden]. Output: y, of that type. What crosses the boundary is `middle`.
+Input: x float16 [batch, seq, hidden]. Output: y, of that type. `middle` crosses the boundary.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Writes the models of this folder's schedules: small ones of the kinds that Tessel's placements are for.
+"""Writes small models for this folder's schedules, of the kinds for which Tessel's placements were made.
 
     make.py KIND OUTPUT.onnx [--layers 4 --width 32 --heads 2 --vocab 64 --context 16]
 
@@ -28,7 +28,7 @@ class Builder(Layers):
     def __init__(self, sizes):
         super().__init__()
         self.sizes = sizes
-        self.way = ""  # in front of the names of nodes; parameters of several ways are the same
+        self.way = ""  # prefix of the names of nodes; several ways share parameters
 
     def node(self, op, name, inputs, outputs=None, **attributes):
         return super().node(op, self.way + name, inputs, outputs, **attributes)
@@ -96,7 +96,7 @@ def towers(build):
 
 
 def pictures(build):
-    """Scores are those behind words, not behind patches."""
+    """Scores are computed for words only, not for patches."""
     seen = build.layers("vision", build.linear("vision.patches", "patches", PATCH, build.sizes.width), 2, causal=False)
     joined = build.node("Concat", "joined", [seen, build.words_of("text", "tokens")], axis=1)
     value = build.layers("layer", joined, build.sizes.layers)

@@ -29,13 +29,13 @@ class Client:
         return self.answer()[1]
 
     def tokens(self, session="", **arrays):
-        """Of a program that generates: the tokens one by one, each as an array with a row a text."""
+        """For a program that generates: yields the tokens one by one, each as an array with one row per text."""
         self.send(STREAM, session, **arrays)
         count = 0
         while True:
             code, answer = self.answer()
             if code != MORE_FOLLOW:
-                yield from answer["tokens"].T[count:, :, None]  # all of them, of which the last was not told yet
+                yield from answer["tokens"].T[count:, :, None]  # the answer has all tokens; the last was not sent yet
                 return
             count += 1
             yield answer["tokens"]

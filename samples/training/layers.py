@@ -1,4 +1,4 @@
-"""What the models of this folder are made of: layers in the form that a forward pass has."""
+"""Layers of this folder's models, in the form of a forward pass."""
 
 import argparse
 import math
@@ -35,7 +35,7 @@ class Layers(ModelBuilder):
         return self.node("Conv", name, inputs, strides=[stride, stride], pads=[side // 2] * 4)
 
     def batch_norm(self, name, value, channels):
-        """In the form for inference: `mode: train` of a schedule makes that for training of it."""
+        """In the form for inference; `mode: train` of a schedule converts it to the form for training."""
         scale, bias = self.ones(f"{name}.weight", channels), self.zeros(f"{name}.bias", channels)
         mean, variance = self.zeros(f"{name}.running_mean", channels), self.ones(f"{name}.running_var", channels)
         return self.node("BatchNormalization", name, [value, scale, bias, mean, variance])
@@ -47,7 +47,7 @@ class Layers(ModelBuilder):
         return self.node("LayerNormalization", name, [value, self.ones(f"{name}.weight", width), self.zeros(f"{name}.bias", width)])
 
     def attention(self, name, value, width, heads, causal=False, memory=None):
-        """Queries, keys and values of one width, in heads; keys and values of a memory where there is one."""
+        """Queries, keys and values of one width, in heads; keys and values come from a memory if it is given."""
         sources = {"query": value, "key": memory or value, "value": memory or value}
         parts = [self.linear(f"{name}.{part}", source, width, width) for part, source in sources.items()]
         mixed = self.node("Attention", f"{name}.mixed", parts, q_num_heads=heads, kv_num_heads=heads, is_causal=int(causal))

@@ -1,4 +1,4 @@
-// accumulate: the step is that of the whole batch, and what is not linear in its gradients runs once behind.
+// accumulate: the step equals the whole batch's, and everything not linear in the gradients runs once afterwards.
 #include "test/passes/classifier.h"
 #include "test/scheduled.h"
 

@@ -1,4 +1,4 @@
-// What the transforms accept and make; what they refuse stands in test/bad_input/transform.
+// The inputs and results of transforms; refusals are tested in test/bad_input/transform.
 #include "test/scheduled.h"
 
 using namespace weftc;

@@ -10,7 +10,7 @@ namespace {
 struct Meaning {
   const char* nodes;      // from x, on each rank its own
   const char* result;     // the type of y
-  std::vector<double> y;  // all ranks' one behind the other where it varies
+  std::vector<double> y;  // the values of all ranks in sequence if it varies
   const char* mesh = "tp: 2";
   const char* input = "float[4]";
 };

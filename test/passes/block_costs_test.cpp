@@ -1,4 +1,4 @@
-// What the blocks of a pipeline take: predecessors, transfers, and memory that is given back by whom it was for.
+// The costs of a pipeline's blocks: predecessors, transfers, and memory that its consumer frees.
 #include "passes/cost/block_costs.h"
 
 #include <algorithm>

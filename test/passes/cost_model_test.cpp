@@ -1,4 +1,4 @@
-// What steps are counted with: operations, bytes and messages, against numbers found by hand.
+// The cost model's counts of steps: operations, bytes and messages, against numbers computed by hand.
 #include "passes/cost/cost_model.h"
 
 #include "passes/cost/strategy_rate.h"

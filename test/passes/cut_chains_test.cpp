@@ -24,8 +24,8 @@ const Step* find_chain(const Plan& plan) {
   return found;
 }
 
-/// "1 x 72 of 8 x 128: 2 inside" of the last chain, "" where there is none. The Plan is right, and in every order of
-/// blocks it computes what its model does.
+/// "1 x 72 of 8 x 128: 2 inside" for the last chain, or "" without a chain. Checks that the Plan is right, and computes
+/// the model's results in every order of blocks.
 std::string chain_of(const std::string& model, const std::string& yaml = "") {
   const Planned made = plan_of(model, yaml);
   check_orders(made, 3);
@@ -38,7 +38,7 @@ std::string chain_of(const std::string& model, const std::string& yaml = "") {
   return join(blocks, " x ") + " of " + join(counts, " x ") + ": " + std::to_string(rows.own.size()) + " inside";
 }
 
-/// What the proof says of a Plan with a chain that is changed by `spoil`.
+/// The proof's message about a Plan with a chain that `spoil` changes.
 template <class Spoil>
 std::string spoilt(const Spoil& spoil) {
   Planned made = plan_of(attention("s = MatMul(q, k) p = Softmax(s) y = MatMul(p, v)"), "");
@@ -78,7 +78,7 @@ TEST_CASE("chains: as many queries and keys as only a run knows") {
   CHECK(chain_of(image, "weft: 1\ndims: {n: '<=2', h: '<=16', w: '<=32'}\n") != "");
 }
 
-/// Keys that a run before has kept, in front of new ones.
+/// Keys kept from an earlier run, before new ones.
 std::string with_past(const std::string& inputs, const std::string& scores) {
   return "<ir_version: 10, opset_import: [\"\" : 20]> m (float[4,8,n,4] q, float[4,8,n,4] k, float[4,8,n,4] v, "
          "float[4,8,p,4] pk, float[4,8,p,4] pv" +

@@ -36,7 +36,7 @@ std::vector<const Step*> evaluated_steps(const Plan& plan) {
   return steps;
 }
 
-/// What an evaluation reads is made by it, or is there before it.
+/// Everything that an evaluation reads is made by it, or exists before it.
 void check_evaluation(const Plan& plan) {
   std::set<uint32_t> there, states;
   for (const Port& port : plan.inputs) there.insert(port.buffer.index);

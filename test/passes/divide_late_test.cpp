@@ -1,4 +1,4 @@
-// Divisions behind products: where they move, where they stay, and that results are the model's either way.
+// Divisions after products: cases in which they move or stay, with the model's results in both.
 #include "ir/base/text.h"
 #include "test/passes/planned.h"
 
@@ -16,7 +16,7 @@ std::string model(const std::string& nodes, const std::string& outputs = "float[
          "}\n";
 }
 
-/// How many divisions stand behind a product.
+/// How many divisions follow a product.
 int late_divisions(const std::string& source, const std::string& yaml = "", Target target = {}) {
   const auto made = prepare(source, yaml, "divide-late", std::move(target));
   INFO(made->diags.text());

@@ -49,7 +49,7 @@ void check_text_form(const std::string& name, const Module& module) {
   CHECK(print_module(*parsed) == printed);
 }
 
-/// What the module of several ranks computes is what the model does on one.
+/// The module of several ranks computes the same as the model on one.
 void check_values(const Fixture& fixture, const Scheduled& many) {
   const auto one = prepare(fixture.model, one_rank_schedule(many.schedule), "decompose");
   INFO(one->diags.text());

@@ -1,4 +1,4 @@
-// What becomes one kernel, and what nearly does.
+// Ops that become one kernel, and similar ones that do not.
 #include <chrono>
 
 #include "passes/fusion/quotient.h"
@@ -62,7 +62,7 @@ std::string on_device(const std::string& what, const std::string& type = "float"
       "", cuda);
 }
 
-/// The product alone, with something behind it that stays out.
+/// The product alone, followed by something that stays outside.
 bool is_apart(const std::string& kernels, const std::string& product = "MatMul") {
   return kernels.find("contraction: " + product + "; pointwise: ") == 0;
 }

@@ -49,7 +49,7 @@ constexpr GradientRow kRegionRows[] = {
      "z = If(c)<then_branch = t () => (double[4, 4] y) { r = Constant<value = float {0.5}>() on = Constant<value = "
      "bool "
      "{1}>() e = Exp(x) y = Dropout<seed = 3>(e, r, on) }, else_branch = e () => (double[4, 4] u) { u = Sin(x) }>"},
-    // Weights that all trips share, and that are read behind the loop too.
+    // Weights that all trips share, and that are also read after the loop.
     {"Scan", "x[3], w[4, 3], v[3, 3]",
      "f, s = Scan<num_scan_inputs = 1, body = b (double[3] h, double[3] e) => (double[3] next, double[3] out) { m = "
      "MatMul(h, v) a = Add(m, e) next = Tanh(a) out = Softmax(a) }>(x, w) o = MatMul(s, v) z = Add(o, f)"},
@@ -60,7 +60,7 @@ constexpr GradientRow kRegionRows[] = {
      "=> (double[3] next, double[3] out) { next = Mul(h, e) out = Mul(next, h) }>(x, w) z = Mul(s, w)"},
 };
 
-/// What is said first of a model with this loop of x.
+/// The first diagnostic for a model with this loop of x.
 std::string refusal(const std::string& body) {
   const auto made = prepare(R"(<ir_version: 10, opset_import: ["" : 22, "ai.onnx.preview.training" : 1]>
 m (float[4] x, int64 n, bool c) => (float[4] dx) <int64 three = {3}> { )" +

@@ -235,7 +235,7 @@ constexpr GradientRow kGradientRows[] = {
      "n_supports = 2, rho = [0.25], kernel_type = \"$(RBF|POLY|SIGMOID|LINEAR)\", kernel_params = [0.5, 0.25, 2.0]>(x)",
      true},
 
-    // What reads and writes by indices
+    // Ops that read and write by indices
     {"Gather", "x[4, $a]", "i = Constant<value = int64[2, 2] {3, -1, 0, 3}>() z = Gather<axis = 0>(x, i)"},
     {"GatherElements", "x[4, 2]",
      "i = Constant<value = int64[3, 2] {3, -1, 0, 3, 0, 1}>() z = GatherElements<axis = 0>(x, i)"},
@@ -251,7 +251,7 @@ constexpr GradientRow kGradientRows[] = {
     {"TensorScatter", "x[2, 1, 4, $a], w[2, 1, 2, $a]",
      "i = Constant<value = int64[2] {1, 2}>() z = TensorScatter(x, w, i)"},
 
-    // What samples images
+    // Ops that sample images
     {"AffineGrid", "x[1, 2, 3]",
      "s = Constant<value = int64[4] {1, 1, 3, 4}>() z = AffineGrid<align_corners = $(0|1)>(x, s)"},
     {"GridSample", "x[1, 2, 4, 4], w[1, 3, 2, 2]",
@@ -355,7 +355,7 @@ constexpr GradientRow kGradientRows[] = {
     {"SoftmaxGrad", "x[2, $a, $b], w[2, $a, $b]", "z = com.microsoft.SoftmaxGrad<axis = $(1|2)>(x, w)"},
     {"SoftmaxGrad_13", "x[2, $a, $b], w[2, $a, $b]", "z = com.microsoft.SoftmaxGrad_13<axis = $(1|-1)>(x, w)"},
 
-    // What owns graphs, and what goes through sequences
+    // Ops with subgraphs, and recurrent ops
     {"GRU", "x[3, 2, 2], w[1, 9, 2], v[1, 9, 3], u[1, 18], t[1, 2, 3]",
      "y, h = GRU<hidden_size = 3, linear_before_reset = $(0|1), direction = \"$(forward|reverse)\">(x, w, v, u, , t) "
      "q = Squeeze(y, one_i) z = Add(q, h)"},

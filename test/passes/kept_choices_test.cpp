@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDepth = 8;
 
-/// Equal layers behind each other: r0 = x + act(x v0) w0, r1 = ...
+/// Equal layers in sequence: r0 = x + act(x v0) w0, r1 = ...
 std::string layers_of(const std::string& activation) {
   std::string weights, nodes;
   for (int l = 0; l < kDepth; ++l) {

@@ -1,4 +1,4 @@
-// What a tuner may try for kernels: legal strategies that are not hopeless, for the costliest kernels first.
+// Candidates of a tuner for kernels: legal strategies that are not hopeless, for the costliest kernels first.
 #include "passes/plan/kernel_candidates.h"
 
 #include "test/passes/planned.h"

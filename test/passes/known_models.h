@@ -67,7 +67,7 @@ inline const ModelText kBertLayers = {
 )",
     .last = "[y] y = Identity(\"x.$L\")"};
 
-/// Products one behind the other, each followed by Relu: Alpa's MLP.
+/// Products in sequence, each followed by Relu: Alpa's MLP.
 inline const ModelText kProducts = {
     .header = "m (float[ROWS, WIDTH] \"x.0\", float[ROWS, WIDTH] target) => (float[ROWS, WIDTH] y)",
     .weights = "",
@@ -77,7 +77,7 @@ inline const ModelText kProducts = {
 )",
     .last = "[y] y = Identity(\"x.$L\")"};
 
-/// samples/llama: RMS norms, rotary positions, queries that share keys and values, SwiGLU. What no one trains is given.
+/// samples/llama: RMS norms, rotary positions, queries that share keys and values, SwiGLU. Untrained values are inputs.
 inline const ModelText kLlama = {
     .header =
         "llama (int64[BATCH, SEQ] input_ids, float[1, 1, SEQ, EACH] cosines, float[1, 1, SEQ, EACH] sines, "

@@ -1,5 +1,5 @@
-// Plans that people know are found from the graph and the machine alone, in inference and in training: their
-// collectives are counted, and they send no more than the schedules that people wrote for these models.
+// Well-known plans are found from the graph and the machine alone, in inference and in training. Their collectives are
+// counted, and they send no more than handwritten schedules for these models.
 #include "test/effort.h"
 #include "test/fixtures.h"
 #include "test/passes/known_models.h"
@@ -126,8 +126,9 @@ TEST_CASE("known plans: GPT-2 in inference, of a sliced vocabulary where memory 
 TEST_CASE("known plans: GPT-2 in training of few rows: Megatron, and a loss of slices of a large vocabulary") {
   const Machine machine = machine_of_products(2, 1e9, 2e-5);
   Found found = find(kGpt2.of(2, gpt2_sizes(2, 16, 4096)), kNextWord, machine);
-  // Four of each layer; of the embedding and of what the words' scores give back one each; and of the loss the largest
-  // score, the sum and the score of the next word, a number a row each: no rank gets the scores of all words.
+  // Four all-reduces for each layer, one for the embedding, and one for the gradient of the words' scores. The loss has
+  // three, with one number per row: the largest score, the sum, and the next word's score. No rank gets the scores of
+  // all words.
   CHECK(found.laid.exchanges == Counts{{OpKind::AllReduce, 13}});
   CHECK(found.laid.largest <= 2 * 16 * 128 * 4);
   CHECK(entries_of(found.plan).at("wte.weight") == "0");

@@ -1,4 +1,4 @@
-// What something else than a kernel reads lies in memory afterwards; what does so already stays.
+// Values that something other than a kernel reads lie in memory afterwards. Values that already do so stay.
 #include <doctest/doctest.h>
 
 #include "ir/text/text_form.h"

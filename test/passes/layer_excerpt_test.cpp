@@ -101,7 +101,7 @@ TEST_CASE("there is no excerpt of few layers, nor where one op reads a layer tha
 }
 
 TEST_CASE("plans that were tried on an excerpt are those of the whole graph") {
-  // Of eleven layers there is an excerpt, of seven none: what they say of `{l}` is the same.
+  // Eleven layers have an excerpt, seven do not: the entries for `{l}` are the same.
   std::vector<std::map<std::string, std::string>> entries;
   for (const int layers : {7, kLayers}) {
     const auto made = model_until_layouts(kGpt2.of(layers, gpt2_sizes(1, 8, 512)), "", 4);

@@ -1,5 +1,5 @@
-// The rules of the transforms as a table: a last step that each must refuse, by its id, where the step stands, with the
-// nodes named; and beside it the nearest case that it must let pass, which computes what one rank does.
+// The rules of the transforms as a table. Each rule has a last step that it must refuse, by id, at the step's position,
+// with the nodes named. Next to it is the nearest case that it must accept, which computes the same as one rank.
 #include "passes/plan/make_plan.h"
 #include "test/scheduled.h"
 

@@ -54,7 +54,7 @@ TEST_CASE("lone kernels: launches of one kernel, each with its strategy, storage
   CHECK(lone.kernels[0].parameters[0].storage == made.plan.kernels[1].parameters[0].storage);
   CHECK(lone.kernels[1].parameters[0].storage.is_row_major());
   CHECK(lone.weights.size() == 3);
-  // What a direct and a minimal one read lies alike, and is one input; the unfolded one reads another.
+  // The direct and the minimal strategy read the same layout, so they share one input; the unfolded one reads another.
   CHECK(lone.inputs.size() == 2);
   CHECK(lone.outputs.empty());
 }

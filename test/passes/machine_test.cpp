@@ -152,7 +152,7 @@ TEST_CASE("NCCL's model beside published measurements: within 15 %") {
     (row.exception ? exceptions : table) +=
         "  " + text_of(row) + (row.exception ? format(": {}\n", row.exception) : "\n");
     if (row.exception)
-      CHECK(std::abs(ratio - 1) > kMost);  // a row that the model meets is none
+      CHECK(std::abs(ratio - 1) > kMost);  // an exception must not fit the model
     else
       CHECK(std::abs(ratio - 1) <= kMost);
   }

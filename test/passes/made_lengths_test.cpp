@@ -1,4 +1,5 @@
-// A length that data decides, from its NameLength to the Plan: what has it comes behind it, in another kernel.
+// A length that data decides, from its NameLength to the Plan: values with this length are computed after it, in
+// another kernel.
 #include <doctest/doctest.h>
 
 #include "ir/evaluate/evaluate.h"

@@ -1,4 +1,4 @@
-// What is said of the peak of a memory agrees with the bytes of buffers, counted one by one at every step.
+// The reported peak of a memory equals the bytes of buffers, counted one by one at every step.
 #include "passes/plan/memory_peak.h"
 
 #include "ir/plan_walk.h"

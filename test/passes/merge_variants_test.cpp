@@ -1,4 +1,4 @@
-// What variants of an executable share: weights that they store alike, the place of states, memory.
+// Data shared by variants of an executable: weights with equal storage, the offsets of states, memory.
 #include "passes/plan/merge_variants.h"
 
 #include "passes/plan/plan_checks.h"

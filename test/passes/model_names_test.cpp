@@ -160,7 +160,7 @@ TEST_CASE("a request for the result of a product slices its constant") {
   // Through a bias and an activation, as a node and as a part of one.
   CHECK(slices("  a0: {tp: 1}\n") == std::pair{std::string("val_1 [tp: S(1,8)]"), 0});
   CHECK(lay(kModel, in_two("  c1: {tp: 1}\n")).weights.find("val_3 [tp: S(1,8)]") != std::string::npos);
-  // Rows are the input's, which all ranks have: they are cut out in front of the product.
+  // Rows belong to the input, which all ranks have: they are cut out before the product.
   CHECK(slices("  h0: {tp: 0}\n").first.starts_with("val_1 [];"));
   CHECK(whole_products(kModel, in_two("  h0: {tp: 0}\n")) == 0);
 }

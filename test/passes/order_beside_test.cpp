@@ -47,7 +47,7 @@ std::string awaited_by(const Plan& plan, const std::string& name) {
   return "";
 }
 
-/// Where a step stands; past the end if there is none.
+/// The index of a step; past the end if it is missing.
 size_t position_of(const Plan& plan, const std::string& name) {
   const std::vector<const Step*> steps = steps_of(plan);
   for (size_t s = 0; s < steps.size(); ++s)

@@ -7,7 +7,7 @@
 //   // gives
 //   module "m" ...                                the graph behind it; of files named fail_*: what is reported
 //
-// `./dev update-goldens` writes what stands behind `// gives`.
+// `./dev update-goldens` writes the text after `// gives`.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -58,7 +58,7 @@ Schedule schedule_of(const PassCase& of) {
   return *schedule;
 }
 
-/// The graph behind the pass, or what it reported: as the runner does, with the form before checked too.
+/// The graph after the pass, or its diagnostics. It runs the pass like the runner, and also checks the form before it.
 std::string result_of(const PassCase& of, const Pass& pass, Form before) {
   Diags diags;
   std::optional<Module> module = parse_module("case.weft", of.before, diags);

@@ -36,7 +36,7 @@ std::string pipeline(const std::string& places, const std::string& stages, int m
          "}\n  micro_batches: " + std::to_string(micro_batches) + "\n  order: " + order + "\n";
 }
 
-/// What a schedule of the chain is refused with.
+/// The diagnostics that refuse a schedule of the chain.
 std::string refusal(const std::string& yaml) {
   const auto made = prepare(kChain, yaml, "");
   if (made->diags.ok()) make_plan(*made->module, made->target, made->diags);

@@ -72,7 +72,7 @@ TEST_CASE("plans of random graphs compute what one rank computes, and no drawn s
 
 namespace {
 
-/// What an entry may say of a value on one axis: nothing, that all ranks have it, or a slice.
+/// The possible entries for a value on one axis: no entry, replicated, or a slice.
 std::vector<std::optional<AxisRequest>> requests_on(const TensorType& type, const MeshAxis& axis, bool is_source) {
   std::vector<std::optional<AxisRequest>> requests{std::nullopt};
   if (!is_source) requests.push_back(AxisRequest{{axis.name}, true, 0, 1, {}});
@@ -123,7 +123,7 @@ double count_of(const std::vector<Entries>& all) {
   return count;
 }
 
-/// What the best of them takes.
+/// The time of the best of them.
 double best_of(Scheduled& made, const Mesh& mesh, const std::vector<Entries>& all, const Machine& machine) {
   double best = std::numeric_limits<double>::infinity();
   std::vector<size_t> at(all.size(), 0);

@@ -14,7 +14,7 @@ namespace {
 
 using Check = std::vector<std::string> (*)(const Plan&);
 
-/// What the check says of the Plan after `spoil`: nothing before.
+/// The check's message about the Plan after `spoil`; it has none before.
 template <class Spoil>
 std::string spoilt(Check check, const std::string& yaml, const Spoil& spoil) {
   Planned made = plan_of(kMlp, yaml);

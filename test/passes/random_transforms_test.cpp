@@ -1,6 +1,6 @@
-// Random transforms on random laid-out graphs: what the rules accept computes the same, and where a kernel of several
-// ops or chunks came of it, so does its Plan; what they refuse, applied blindly, differs or cannot be built, but for a
-// few.
+// Random transforms on random laid-out graphs. Accepted transforms compute the same, and so does the Plan if the result
+// has a kernel of several ops or chunks. Refused transforms, applied blindly, differ or cannot be built, with few
+// exceptions.
 #include <cstdlib>
 
 #include "ir/base/check.h"
@@ -19,7 +19,7 @@ TransformStep step(std::variant<SplitStep, ReorderStep, FuseStep, OverlapStep> w
   return {std::move(what), Loc::text("random", 1, 1)};
 }
 
-/// Readers of a value, and some of theirs: what a collective behind it may be moved past.
+/// Readers of a value, and some of their readers: ops past which a collective of the value may be moved.
 std::vector<std::string> readers_from(Dice& dice, const Graph& graph, ValueId value) {
   std::vector<std::string> names;
   std::vector<ValueId> front{value};
@@ -183,7 +183,7 @@ struct Run {
   std::vector<Tensor> outputs;
 };
 
-/// What a rule that does not look would carry on: the first operand's state of an axis, where the result has that dim.
+/// The state that a blind rule would propagate: the first operand's state of an axis, if the result has that dim.
 std::optional<AxisState> carried_blindly(const Graph& graph, const Op& op, size_t result, int axis,
                                          const std::vector<Layout>& arriving) {
   const Dims to = graph.type(op.outputs[result]).dims();
@@ -198,7 +198,7 @@ std::optional<AxisState> carried_blindly(const Graph& graph, const Op& op, size_
   return {};
 }
 
-/// What a rule that does not look would cut: every operand along the dim of the result, where it has that extent.
+/// The operands that a blind rule would cut: every one along the dim of the result, if it has that extent.
 OpLayouts cut_blindly(const Graph& graph, const Op& op, size_t result, int axis, AxisState state, OpLayouts settled) {
   const int64_t extent = graph.type(op.outputs[result]).shape[state.dim].bound;
   for (size_t i = 0; i < op.inputs.size(); ++i)
@@ -262,8 +262,8 @@ bool equal(const Run& a, const Run& b) {
   return a.outputs.size() == b.outputs.size();
 }
 
-/// A Plan's memory holds rounded values, which a norm of nearly equal ones amplifies and a difference of equal ones
-/// lays bare; a part that is missing or stale differs by more, and where one rank's Plan gives the result.
+/// A Plan's memory holds rounded values. Norms of nearly equal values amplify rounding, and differences of equal values
+/// expose it. A part that is missing or stale differs by more, and one rank's Plan then gives the right result.
 bool alike(const Run& planned, const Run& plain, const Run& one_rank) {
   constexpr double kTolerance = 1e-2;
   constexpr double kNoise = 1e-4;  // a float's last place over the root of a norm's epsilon, and some

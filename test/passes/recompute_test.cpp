@@ -10,7 +10,7 @@ using namespace weftc::test;
 
 namespace {
 
-/// Two layers behind each other; `between` stands in front of the second product, which reads `read`.
+/// Two layers in sequence; `between` is before the second product, which reads `read`.
 std::string model_of(const std::string& between, const std::string& read) {
   std::string text = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[4, 6] r, float[4, 6] target) => (float[4, 6] r1)

@@ -12,7 +12,7 @@ TEST_CASE("runner: the graph that is not of its form is reported with the others
 m (float[4,8] x) => (float[4,8] y) { y = Softmax(x) })",
                             "", "infer-types");
   REQUIRE(made->ok());
-  // What comes behind it cannot make up for it.
+  // The passes after it cannot make up for it.
   const RunOptions options{.print_after = {"lower-precision"}, .stop_after = "", .skip = {"decompose"}};
   RunReport report;
   CHECK_THROWS_AS(run_pipeline(*made->module, {made->schedule, made->target, made->diags}, options, report),

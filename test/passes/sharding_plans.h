@@ -28,7 +28,7 @@ inline Machine machine_of_products(int ranks, double bandwidth = 1e9, double lat
   return machine;
 }
 
-/// A model in front of apply-layouts, with a schedule that says nothing of ranks.
+/// A model before apply-layouts, with a schedule without layouts.
 inline std::unique_ptr<Scheduled> model_until_layouts(const std::string& model, const std::string& yaml, int ranks) {
   auto made = prepare(model, "weft: 1\nmesh: {x: " + std::to_string(ranks) + "}\n" + yaml, "bind-collectives");
   REQUIRE_MESSAGE(made->ok(), made->diags.text());
@@ -72,7 +72,7 @@ inline std::map<std::string, std::string> entries_of(const ShardingPlan& plan) {
   return entries;
 }
 
-/// What a graph takes that is laid out, and what its ranks exchange.
+/// The time of a laid-out graph, and the communication of its ranks.
 struct LaidOut {
   double seconds = 0;
   int64_t bytes = 0;    // that a rank sends
@@ -126,7 +126,7 @@ inline LaidOut laid_out_by(Scheduled& made, const ShardingPlan& plan, const Mach
   return *laid;
 }
 
-/// What a schedule says that people wrote, on its mesh, whose only axis may get another size.
+/// The same for a handwritten schedule, on its mesh, whose only axis may get another size.
 inline LaidOut laid_out_by(Scheduled& made, const std::string& yaml, const Machine& machine) {
   Diags diags;
   std::optional<Schedule> schedule = read_schedule_text("hand.yaml", yaml, diags);

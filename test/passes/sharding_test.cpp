@@ -1,4 +1,4 @@
-// What a plan of layouts chooses between, and the entries of a schedule that lead to a choice.
+// The alternatives of a layout plan, and the schedule entries that lead to a choice.
 #include <algorithm>
 
 #include "frontend/schedule_reader.h"

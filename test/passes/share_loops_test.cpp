@@ -36,7 +36,7 @@ int64_t rows_of(const std::string& model, const std::string& yaml = "") {
   return trips->rows ? trips->rows->axes[0].count.constant() : 0;
 }
 
-/// What the proof says of a Plan with a shared loop that is changed by `spoil`.
+/// The proof's message about a Plan with a shared loop that `spoil` changes.
 template <class Spoil>
 std::string spoilt(const Spoil& spoil) {
   Planned made = plan_of(loop("p = MatMul(h, w) g = Gather(t, i) a = Add(p, g) s = Tanh(a) r = Add(v, s)"));

@@ -1,4 +1,5 @@
-// What tests of `simplify` share: a case in which each rule fires, and the nearest one in which it must not, as text.
+// Shared by tests of `simplify`: for each rule a case in which it fires, and the nearest one in which it must not, as
+// text.
 #pragma once
 #include <span>
 #include <string>
@@ -106,7 +107,7 @@ inline const std::string kConv =
 inline const std::string kBordered =
     "{auto_pad = \"NOTSET\", dilations = [1, 1], group = 1, kernel_shape = [1, 2], pads = [1, 0, 0, 2], "
     "strides = [1, 1]} : ";
-/// Two taps four columns apart, over an image of four columns with a border before it and one behind.
+/// Two taps four columns apart, over an image of four columns with a border before and after it.
 inline std::string apart(const std::string& pads) {
   return "{auto_pad = \"NOTSET\", dilations = [1, 4], group = 1, kernel_shape = [1, 2], pads = [" + pads +
          "], strides = [1, 1]} : ";
@@ -161,7 +162,7 @@ inline const Case kCasts[] = {
     {"cast-to-own-type", cast("y", "x", DType::F64) + returned("%y"), ""},
     {"cast-of-wider-cast", cast("a", "h", DType::F32) + cast("y", "a", DType::I32) + returned("%y"),
      cast("y", "h", DType::I32) + returned("%y")},
-    // There and back is nothing: two rules, one behind the other.
+    // A conversion and its inverse vanish, by two rules in sequence.
     {"cast-of-wider-cast", cast("a", "h", DType::F32) + cast("y", "a", DType::F16) + returned("%y"),
      returned("%h \"y\"")},
     {"cast-of-wider-cast", cast("a", "x", DType::F16) + cast("y", "a", DType::F32) + returned("%y"), ""},
@@ -274,7 +275,7 @@ inline const Case kWindows[] = {
      line(kAround) + line("%y = AveragePool(%a) " + pool(", count_include_pad = 0", "1, 1, 1, 1") + "f32[1, 2, 4, 4]") +
          returned("%y"),
      ""},
-    // A last window that starts in the border is there only while the border is none of the pool's own.
+    // A last window that starts in the border exists only while the border is not the pool's own.
     {"pad-into-average-pool",
      line("%a = Pad(%image) " + pads("0, 0, 0, 0, 0, 0, 1, 1", "0.0") + "f32[1, 2, 5, 5]") +
          line("%y = AveragePool(%a) " + pool(", count_include_pad = 0", "0, 0, 0, 0", "1") + "f32[1, 2, 3, 3]") +

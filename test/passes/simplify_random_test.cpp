@@ -33,7 +33,7 @@ class SimplifiableModel {
         module_.graph.add({OpKind::Input, {}, {{DType::F32, shape_of(dims), {}}}, {}, {}, {}, name, {}, {}, {name}})));
   }
 
-  /// An op behind all others, of a node of its own.
+  /// Appends an op, with a node of its own.
   ValueId op(OpKind kind, const std::vector<ValueId>& inputs, const Attrs& attrs = {}) {
     Op like;
     like.name = "n" + std::to_string(counter_++);

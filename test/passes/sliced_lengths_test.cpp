@@ -1,5 +1,5 @@
-// Dimensions of run-time length that are sliced: whatever a request's lengths are, what the ranks compute of their
-// blocks, by the laid out graph and by the Plan in any order of its steps, is what one rank computes.
+// Sliced dimensions of run-time length. For any lengths of a request, the ranks compute the same from their blocks as
+// one rank. This holds for the laid-out graph and for the Plan in any order of its steps.
 #include "test/fixtures.h"
 #include "test/passes/planned.h"
 

@@ -22,7 +22,7 @@ m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
   [turn] t = Transpose <perm = [1, 0]> (w) [fc2] y = MatMul(h4, t)
 })";
 
-// What is made of a parameter alone is made in front of the micro-batches, in the stage that reads it.
+// Values made of a parameter alone are computed before the micro-batches, in the stage that reads them.
 constexpr const char* kScaled = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
 <float[6, 8] w1 = random(1, 0.5), float[8] scale = random(2, 0.5), float[8, 6] w2 = random(3, 0.5)> {

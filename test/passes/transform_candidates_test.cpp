@@ -1,4 +1,4 @@
-// What a tuner is offered: found by rules that do not look at legality, and kept only where the transforms accept it.
+// A tuner's candidates: found by rules that ignore legality, and kept only if the transforms accept them.
 #include "passes/transform/transform_candidates.h"
 
 #include <set>

@@ -1,4 +1,4 @@
-// What loops carry is updated where it lies, unless a step still needs the old value.
+// Loop-carried values are updated in place, unless a step still needs the old value.
 #include "ir/plan_walk.h"
 #include "test/passes/planned.h"
 
@@ -33,7 +33,7 @@ int copies_of(const std::string& body) {
 }  // namespace
 
 TEST_CASE("what a loop carries is updated where it lies") {
-  // The product reads all of w; v is read by the element in the sum behind it.
+  // The product reads all of w; the sum after it reads v element by element.
   CHECK(copies_of("p = MatMul(w, w) q = Relu(p) t = Transpose(q) r = Add(v, t) s = Neg(w)") == 0);
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("update-states: other elements than those that are written are not rea
 TEST_CASE("update-states: a row is reduced before its elements are written") {
   const std::string ports = "(float[4,8] m, float[4,8] x) => (float[4,8] n)";
   CHECK(updates_of(model_of(ports, "[n] n = Softmax<axis = -1>(m)"), kState) == "m: in place");
-  // The sums of columns read all rows: another kernel, in front.
+  // The sums of columns read all rows, in another kernel before it.
   const Planned columns = plan_of(model_of(ports,
                                            "[s] s = ReduceSum(m, first)\n[p] p = Softmax<axis = -1>(m)\n"
                                            "[n] n = Add(p, s)",
@@ -148,7 +148,7 @@ TEST_CASE("update-states: a cache that grows is appended to, and nothing is copi
     CHECK(pinned.plan.states[0].in_place);
     check_runs(pinned);
   }
-  // New rows in front: every row of the past moves.
+  // New rows come first: every row of the past moves.
   const std::string front =
       model_of("(float[2,past,4] m, float[2,1,4] k) => (float[2,total,4] n)", "[n] n = Concat<axis = 1>(k, m)");
   CHECK(updates_of(front, "weft: 1\ndims: {past: \"<=8\"}\nstate: {m: n}\n") ==

@@ -1,4 +1,4 @@
-// What each rule of the reduction leaves.
+// The result of each rule of the reduction.
 #include "passes/partition/reduction.h"
 
 #include <doctest/doctest.h>

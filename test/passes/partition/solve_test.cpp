@@ -44,7 +44,7 @@ PartitionProblem random_partition_problem(uint32_t seed, const ProblemKind& kind
   return problem;
 }
 
-/// The least cost of all choices that keep the limit and have no forbidden pair; -1: there are none.
+/// The least cost of all choices that keep the limit and have no forbidden pair; -1: no choice does.
 int64_t least_of_all_choices(const PartitionProblem& problem) {
   std::vector<int> choices(problem.nodes.size(), 0);
   int64_t least = -1;

@@ -37,7 +37,7 @@ std::vector<std::pair<int, int>> sizes() {
   return all;
 }
 
-/// What stage s of p runs in 1F1B: all that goes in before the first comes back, then one in, one out.
+/// The blocks of stage s of p in 1F1B: all forward blocks before the first backward one, then alternating.
 std::string one_f_one_b_table(int p, int s, int micro_batches) {
   std::string text;
   const auto add = [&](char first, int m) {

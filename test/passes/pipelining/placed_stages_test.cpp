@@ -35,7 +35,7 @@ void for_each_cut(const PlacedLine& line, Stages stages, const std::function<voi
     }
 }
 
-/// What a stage takes to compute, and to receive, one value after the other.
+/// A stage's time to compute, and to receive values in sequence.
 std::pair<double, double> seconds_of(const PlacedLine& line, const PlacedStage& stage, int first) {
   const auto is_here = [&](int cell) { return stage.begin <= cell && cell < stage.end; };
   double computing = 0, received = 0;
@@ -49,7 +49,7 @@ std::pair<double, double> seconds_of(const PlacedLine& line, const PlacedStage& 
   return {computing, received * std::max(before, after)};
 }
 
-/// Of stages in a row: each begins when the one in front of it has ended.
+/// The measured times of stages in a row: each begins when the previous one has ended.
 PlacedStages measured(const PlacedLine& line, const Stages& stages) {
   PlacedStages made{stages};
   int first = 0;
@@ -76,7 +76,7 @@ PlacedLine random_line(std::mt19937& random) {
     }
     line.choices.push_back(std::move(choice));
   }
-  for (int cell = 0; cell + 1 < cells; ++cell)  // a line: each cell reads the one in front of it
+  for (int cell = 0; cell + 1 < cells; ++cell)  // a line: each cell reads the previous one
     line.values.push_back({cell, {cell + 1}, 1 + roll(9)});
   if (cells > 2) line.values.push_back({cells - 1, {roll(cells - 1)}, roll(5)});  // a derivative
   if (cells > 2) line.values.push_back({0, {1 + roll(cells - 1), cells - 1}, roll(5)});

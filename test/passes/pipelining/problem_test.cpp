@@ -1,4 +1,4 @@
-// What is wrong with pipeline problems, and with which of their blocks.
+// Faults of pipeline problems, and the blocks that have them.
 #include <doctest/doctest.h>
 
 #include "passes/pipelining/faults.h"
@@ -20,7 +20,7 @@ PipelineFault only_fault(const PipelineProblem& problem) {
 
 TEST_CASE("a block that waits for itself") {
   PipelineProblem problem = v_shape(2, 2);
-  problem.blocks.insert(problem.blocks.begin(), {{0}, 1, 0, {3}});  // behind the circle, not in it
+  problem.blocks.insert(problem.blocks.begin(), {{0}, 1, 0, {3}});  // after the circle, not in it
   for (size_t i = 1; i < 5; ++i)
     for (int& earlier : problem.blocks[i].after) ++earlier;
   problem.blocks[2].after.push_back(3);

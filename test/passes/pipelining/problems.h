@@ -43,7 +43,7 @@ inline int64_t peak_of(const PipelineProblem& problem, const PipelineStarts& sta
   return peak;
 }
 
-/// What is wrong with a schedule of several micro-batches; "" where nothing is.
+/// The error in a schedule of several micro-batches; "" if it is right.
 inline std::string fault_of(const PipelineProblem& problem, const PipelineStarts& starts,
                             const std::vector<int64_t>& limits) {
   for (size_t m = 0; m < starts.size(); ++m)

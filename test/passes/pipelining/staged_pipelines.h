@@ -145,7 +145,7 @@ inline std::string turn_text(const StagedPipeline& pipeline, const PipelineTurn&
   return kind == BlockKind::Weight ? text + "w" : text;
 }
 
-/// What a device runs; all turns for device -1.
+/// The turns of a device; all turns for device -1.
 inline std::string table_of(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns, int device) {
   std::string text;
   for (const PipelineTurn& turn : turns) {
@@ -189,7 +189,7 @@ inline size_t turns_that_run(const StagedPipeline& pipeline, const std::vector<P
   return done.size();
 }
 
-/// What is wrong with an order; "" where nothing is.
+/// The error in an order; "" if it is right.
 inline std::string fault_of_order(const StagedPipeline& pipeline, const std::vector<PipelineTurn>& turns,
                                   int micro_batches) {
   std::vector<int> counts(pipeline.problem.blocks.size(), 0);

@@ -1,4 +1,4 @@
-// What the emitter and the toolchain refuse, and that equal plans give equal bytes.
+// Refusals of the emitter and the toolchain, and equal bytes for equal plans.
 #include "test/backend/one_plan.h"
 
 using namespace weftc;

@@ -21,7 +21,7 @@ TensorType typed(const Dims& dims, const std::vector<std::pair<int, AxisState>>&
   return type;
 }
 
-/// What buffers hold: ragged slices have room for a whole block.
+/// A tensor as in a buffer: ragged slices have room for a whole block.
 Tensor padded(const Tensor& local, const Dims& room) {
   Tensor tensor(local.dtype, room);
   const Dims strides = strides_of(room);
@@ -159,7 +159,7 @@ TEST_CASE("exchange: run-time lengths shorten a box") {
   CHECK((rows->by_peer.dim == 0 && rows->by_peer.length == 0 && rows->by_peer.block == 3));
   CHECK(rows->dims[0].lengths.empty());
   CHECK((rows->dims[1].lengths == std::vector<int>{1} && rows->dims[1].extent == 32));
-  // Dense: all tokens that there are lie behind each other.
+  // Dense: all existing tokens are contiguous.
   step.from_type.layout = {};
   step.from_type.layout.set(0, slice(2, 4));
   const std::optional<ExchangeBox> columns = exchange_box(step, 2, false);

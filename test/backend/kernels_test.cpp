@@ -43,7 +43,7 @@ KernelCase gelu_by_erf(double factor = std::sqrt(0.5)) {
   return c;
 }
 
-/// What the kernel of a case is.
+/// The text of a case's kernel.
 std::string text_of(KernelCase c) {
   std::vector<KernelCase> cases;
   cases.push_back(std::move(c));

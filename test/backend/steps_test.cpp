@@ -48,7 +48,7 @@ TEST_CASE("steps: indices are checked in front of what a kernel looks up, under 
   CHECK(two.find("r.indices_of(\"node 'first' (Gather)\"), r[v], r[i], r[a])") != std::string::npos);
   CHECK(two.find("r.indices_of(\"node 'second' (Gather)\"), r[w], r[j], r[b])") != std::string::npos);
   CHECK(demands(two) == Extents{"5"});
-  // What the kernel itself computes; the lengths of a request, also where they are a sum.
+  // The kernel's own computation; the lengths of a request, also as a sum.
   const std::string open = "weft: 1\ndims: {n: \"<=8\", m: \"<=6\"}\n";
   CHECK(demands(
             text("(int64[4] i) => (float[8,8] a) <float[5,8] v = random(1, 0.5), int64 one = {1}> { j = Concat<axis = "
@@ -61,7 +61,7 @@ TEST_CASE("steps: indices are checked in front of what a kernel looks up, under 
   // Each dimension that an entry has an index for.
   CHECK(demands(text("(float[4,5,6] x, int64[3,2] i, float[3,6] u) => (float[4,5,6] y) { y = ScatterND(x, i, u) }")) ==
         Extents{"4", "5"});
-  // Once for two look-ups of the same length, behind views and casts too.
+  // Once for two look-ups of the same length, also after views and casts.
   CHECK(demands(text(R"((int32[2,2] i) => (float[4,8] c) <float[5,8] v = random(1, 0.5), float[5,8] w = random(2, 0.5),
     int64[1] s = {4}> {
     f = Reshape(i, s)

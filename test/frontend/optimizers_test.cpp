@@ -48,7 +48,7 @@ std::vector<Values> steps_of(const std::string& settings, int count, const Case&
   return all;
 }
 
-/// What an optimizer has of one element, of which g is the derivative; `t` counts steps from 1.
+/// An optimizer's data for one element with gradient g; `t` counts steps from 1.
 struct Element {
   double w, g, m = 0, v = 0;
 };
@@ -188,7 +188,7 @@ TEST_CASE("adafactor keeps a number for each row and each column of a matrix, an
   check_adafactor("rate: 0.1, weight_decay: 0.2, d: 0.5, epsilons: [1.5, 2]",
                   {.rate = 0.1, .decay = 0.2, .epsilon1 = 1.5, .epsilon2 = 2, .d = 0.5, .rows = 2, .columns = 3},
                   matrix);
-  // Of more dimensions the last two are rows and columns; here there is one matrix.
+  // With more dimensions the last two are rows and columns; here there is one matrix.
   for (const char* dims : {"1, 2, 3", "1, 1, 2, 3", "1, 1, 1, 2, 3"})
     check_adafactor("rate: 0.1", {.rate = 0.1, .rows = 2, .columns = 3}, {dims, matrix.w, matrix.g});
   const std::vector<Values> found = steps_of("  optimizer: {adafactor: {rate: 0.1}}\n", 1, matrix);

@@ -1,4 +1,4 @@
-// What the tests of the readers share: reading from text, and which diagnostics came out.
+// Shared by the tests of the readers: reading from text, and the resulting diagnostics.
 #pragma once
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ inline ReadOptions with_dims(const std::vector<std::string>& dims) {
   return options;
 }
 
-/// "y = MatMul(x, w)" a line, regions indented behind; Input and Constant ops as "x = Input()".
+/// One line "y = MatMul(x, w)" per op, followed by its regions, indented. Input and Constant ops are "x = Input()".
 inline std::string shown(const Graph& graph, const std::string& indent = "") {
   std::string text;
   const auto name = [&](ValueId v) { return v ? graph.value(v).name : std::string("-"); };

@@ -1,4 +1,4 @@
-// What `train:` makes of a model, and every mistake in it.
+// The training step that `train:` makes of a model, and every error in the entry.
 #include "frontend/training_step.h"
 
 #include "test/scheduled.h"

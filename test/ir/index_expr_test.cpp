@@ -172,7 +172,7 @@ TEST_CASE("index algebra: groups of channels, whose images a run measures, are a
   CHECK(at[1].text() == "g * 4 + c_0");
   CHECK(linear_index({at[0], at[2], at[3], at[1]}, {batch, height, width, 8}).text() ==
         "b * height * width * 8 + c_1 * 8 + g * 4 + c_0");
-  // The loop is cut for images of twice the size, which lie with channels in front of pairs of pixels.
+  // The loop is cut for images of twice the size, whose channels are outside of pairs of pixels.
   const IndexExpr wide = index_variable("c_0", 4) * (height * width * 4) + index_variable("c_1", height * width * 4);
   const IndexExpr element = g * (height * width * 16) + wide + b * (height * width * 32);
   CHECK(quotient(element, height * width * 32).text() == "b");

@@ -106,7 +106,7 @@ TEST_CASE("layout: a run-time length is sliced in the blocks of its bound, over 
   type.layout = {};
   type.layout.set(0, AxisState::sliced(0, 1));
   CHECK(check_layout(type, mesh).find("do not hold") != std::string::npos);
-  // What the ranks hold of 5 rows, of 3, and of none.
+  // The ranks' parts of 5 rows, of 3, and of 0.
   for (const auto& [rows, first, second] : {std::array{5, 4, 1}, std::array{3, 3, 0}, std::array{0, 0, 0}}) {
     CHECK(local_extent(rows, {{0, 2, 4}}, {0}) == first);
     CHECK(local_extent(rows, {{0, 2, 4}}, {1}) == second);

@@ -167,7 +167,7 @@ TEST_CASE("every op that has both a reference and a decomposition is among those
   missing.erase("Pad");      // decomposed only where a run decides how much: test/fixtures/run_time_pads
   missing.erase("Tile");     // decomposed only where a dimension of run-time length is repeated: open_composites
   missing.erase("MaxPool");  // decomposed only where its second result is read
-  // Of a number of elements that data decides: test/fixtures/selections, and ONNX's node cases.
+  // Ops whose number of elements data decides are tested in test/fixtures/selections and ONNX's node cases.
   for (const char* op : {"NonZero", "TopK", "Unique"}) missing.erase(op);
   CHECK(join({missing.begin(), missing.end()}, ", ") == "");
 }

@@ -123,7 +123,7 @@ Tensor names(Dims dims) {
 
 using Axes = std::vector<int64_t>;
 
-/// Three trees of one comparison: roots 0, 3 and 6, each with its two leaves behind it.
+/// Three trees of one comparison: roots 0, 3 and 6, each followed by its two leaves.
 std::vector<Tensor> tree_operands() {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   // A link is the distance to the first child times 2, plus the feature; a leaf's distance is -1.

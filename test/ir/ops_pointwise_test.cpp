@@ -22,7 +22,7 @@ std::vector<std::string> placeholders(const char* text) {
   return words;
 }
 
-/// What a `$word` names is there for every op of the record; "" or why not.
+/// Checks that the thing that a `$word` names exists for every op of the record; "" or why not.
 std::string placeholder_fault(const OpDef& def, const std::string& word) {
   if (word == "T" || word == "R") return "";
   if (word.empty()) return "a '$' without a name";

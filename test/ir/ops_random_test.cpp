@@ -9,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-/// What a random op without operands gives once it is decomposed.
+/// The result of a decomposed random op without operands.
 Tensor drawn(OpKind kind, const Attrs& attrs) { return decomposed(kind, {}, attrs); }
 
 double mean_of(const std::vector<double>& values) {

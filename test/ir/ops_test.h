@@ -101,7 +101,7 @@ struct OneOp {
   }
 };
 
-/// What an op gives once it is decomposed.
+/// The result of an op after decomposition.
 inline Tensor decomposed(OpKind kind, const std::vector<Tensor>& inputs, const Attrs& attrs) {
   OneOp one;
   std::vector<ValueId> operands;

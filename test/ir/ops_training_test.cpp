@@ -33,7 +33,7 @@ void check(const Case& c) {
 
 Tensor flag(bool value) { return ints({1}, {value}, DType::Bool); }
 
-/// What refuses the op.
+/// The message that refuses the op.
 std::string refusal(OpKind kind, const std::vector<Tensor>& inputs, const Attrs& attrs) {
   OneOp one;
   std::vector<ValueId> operands;

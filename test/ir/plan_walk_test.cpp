@@ -1,4 +1,4 @@
-// What everyone who reads a Plan asks of it.
+// Queries of a Plan that all its readers share.
 #include "ir/plan_walk.h"
 
 #include <doctest/doctest.h>

@@ -36,7 +36,7 @@ RegexFault fault_of(const std::string& text) {
   return fault;
 }
 
-/// What an op gives of constants: its shape is known when it is typed.
+/// The results of an op on constants: its shape is known when it is typed.
 std::vector<Tensor> of_constants(OpKind kind, const std::vector<Tensor>& operands, const Attrs& attrs, int outputs) {
   OneOp one;
   std::vector<ValueId> values;

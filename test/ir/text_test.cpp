@@ -1,4 +1,4 @@
-// What is printed is read back as the same module; what cannot be read is said with line and column.
+// Printed text is read back as the same module. Errors are reported with line and column.
 #include <doctest/doctest.h>
 
 #include <limits>

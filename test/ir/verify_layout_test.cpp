@@ -1,5 +1,5 @@
-// The layout rules against evaluation, for all layouts of small ops: what the verifier accepts computes the right value
-// from any parts, and what it refuses computes something else, but for what the rules leave out on purpose.
+// The layout rules against evaluation, for all layouts of small ops. Accepted layouts compute the right value from any
+// parts. Refused layouts compute something else, except for those that the rules exclude on purpose.
 #include <doctest/doctest.h>
 
 #include <map>

@@ -24,7 +24,7 @@ def load(path):
 
 
 def length_of(dim, dims):
-    """What --dim says; 1 for a dim that is open all the same (no name, or the -1 of old converters)."""
+    """The value of --dim; 1 for a dim that is open without it (no name, or the -1 of old converters)."""
     if dim.dim_param:
         return dims.get(dim.dim_param, 1)
     return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else 1

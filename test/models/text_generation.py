@@ -38,7 +38,7 @@ def inputs_of(session, text):
 
 
 def generate(session, prompt, count, end=(), **sampling):
-    """New tokens [batch, up to count] behind a prompt [batch, length]; each row is filled up with what ended it."""
+    """New tokens [batch, up to count] after a prompt [batch, length]; each row is filled up with its end token."""
     text = np.asarray(prompt, np.int64)
     length = text.shape[1]
     for _ in range(count):

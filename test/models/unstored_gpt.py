@@ -32,7 +32,7 @@ class UnstoredGpt(GPT2.Gpt2):
         self.bytes = 0
 
     def normal(self, name, shape, deviation, mean=0.0):
-        """A weight in OUTPUT.data, each behind the last one."""
+        """A weight in OUTPUT.data, after the previous one."""
         if name in self.weight_names:
             return name
         self.weight_names.add(name)

@@ -142,7 +142,7 @@ TEST_CASE("channels last: one filter a channel, random windows") {
   }
 }
 
-/// The largest of each window, and how many taps lie inside of it; `least` where there are none.
+/// The largest element of each window, and how many taps lie inside; `least` if none do.
 template <class T>
 static void check_pool(Team& team, const SlidingWindow& w, int64_t batch, int64_t channels, const std::vector<T>& x,
                        T least) {

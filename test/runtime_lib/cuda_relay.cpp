@@ -28,7 +28,7 @@ int free_port() {
   return ntohs(reinterpret_cast<sockaddr_in6&>(address).sin6_port);  // where IPv4 has it, too
 }
 
-/// What a rank came to: "" where all went well.
+/// The outcome of a rank: "" if it succeeded.
 using Body = std::function<void(const World&, Relay&, int rank)>;
 
 std::string run_one(const Body& body, const std::string& root, int rank, double timeout) {

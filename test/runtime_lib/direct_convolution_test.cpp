@@ -14,7 +14,8 @@ using namespace windows;
 
 namespace {
 
-/// What `convolve` puts, added to zeros: a result that is put twice would show. `x`: images as `convolve` takes them.
+/// The results of `convolve`, added to zeros, so that a result that is put twice shows. `x`: images as `convolve` takes
+/// them.
 template <class T, int64_t kFilters = 0, class X>
 std::vector<T> convolved(Team& team, const SlidingWindow& w, const Convolution& c, const X& x,
                          const std::vector<T>& filters) {

@@ -1,5 +1,5 @@
-// The loop over tokens on a program written by hand, as a library on two ranks that are threads of the test: two texts
-// at once, a prompt in pieces, a vocabulary that the ranks do not divide.
+// The loop over tokens on a handwritten program, as a library on two ranks that are threads of the test. It has two
+// texts at once, a prompt in pieces, and a vocabulary that the ranks do not divide.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -80,7 +80,7 @@ constexpr Executable kSums{.name = "sums",
 
 using Tokens = std::vector<std::vector<int64_t>>;  // by row
 
-/// What shall come behind these texts; `past`: a mask is as long as all that was fed, the last token not among it.
+/// The expected continuation of these texts. `past`: a mask is as long as all tokens fed, without the last token.
 Tokens expected(Tokens texts, int64_t count) {
   Tokens out(texts.size());
   const auto has_ended = [&](size_t b) { return !out[b].empty() && out[b].back() == kEnd[0]; };

@@ -1,4 +1,4 @@
-// What a launcher's environment says, as a table; and the command line.
+// A launcher's environment, as a table; and the command line.
 #include "runtime_lib/src/launch.h"
 
 #include <doctest/doctest.h>
@@ -92,7 +92,7 @@ TEST_CASE("launch: environments of launchers") {
        "1 of 2 in "},  // exit 6 where they wait for each other: bad_ranks_check.py
       {{{"RANK", "1"}}, "exit 6"},
       {{{"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}}, "exit 6"},
-      // What lies around of another launcher does not name the job, nor is it half an environment.
+      // Leftover variables of another launcher do not name the job, and do not count as half-set variables.
       {{{"OMPI_COMM_WORLD_RANK", "1"},
         {"OMPI_COMM_WORLD_SIZE", "2"},
         {"PMIX_NAMESPACE", "j"},

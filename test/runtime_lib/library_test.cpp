@@ -1,4 +1,4 @@
-// The class behind the C functions of a library, on two ranks that are threads of the test.
+// The class that implements the C functions of a library, on two ranks that are threads of the test.
 #include "weft/library.h"
 
 #include <doctest/doctest.h>

@@ -57,7 +57,7 @@ inline std::string packed_slices(int ranks) {
 
 inline std::string plain_bytes_of(const auto& value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
 
-/// What a packer puts into the section of a program, or into a file of weights: see weft/image.h.
+/// The bytes that a packer puts into the section of a program, or into a file of weights: see weft/image.h.
 inline std::string image_of(int ranks, const std::string& manifest, const std::string& weights) {
   std::string checksums;
   const uint64_t length = weights.size() / size_t(ranks);

@@ -19,7 +19,7 @@ std::string number(uint64_t value, int bytes) {
   return out;
 }
 
-/// What follows the head of a request.
+/// The bytes after the head of a request.
 std::string request_text(const std::string& session, const std::string& name, const std::string& npy) {
   return number(session.size(), 4) + session + number(name.size(), 4) + number(npy.size(), 8) + name + npy;
 }

@@ -1,4 +1,4 @@
-// What TopK is compared with: all of a line in order.
+// The reference for TopK: a whole line in order.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Strings in programs: what does not fit is thrown, a table of letters, a list that is searched; strings in .npy files.
-// What pieces and numbers give is compared with ONNX's definitions by kernels (test/ir/pointwise_rows.h).
+// Strings in programs: exceptions for strings that do not fit, a table of letters, the search of a list; strings in
+// .npy files. Pieces and numbers are compared with ONNX's definitions by kernels (test/ir/pointwise_rows.h).
 #include "weft/strings.h"
 
 #include <doctest/doctest.h>

@@ -14,7 +14,7 @@
 
 namespace weft_test {
 
-/// What the ranks of a job share.
+/// The shared state of a job's ranks.
 struct Post {
   using Key = std::tuple<int, int, int, int>;  // from, to, lane, tag
   std::mutex mutex;
@@ -70,7 +70,7 @@ class ThreadNetwork final : public weft::Network {
   void close() override {}
 
  private:
-  /// What goes is copied at once; what comes is taken in order, parcel by parcel.
+  /// Sent parcels are copied at once; received ones are taken in order.
   struct Arriving final : Traffic {
     Arriving(Post& p, int me, int l, int t, std::vector<weft::Parcel> in)
         : post(p), rank(me), lane(l), tag(t), wanted(std::move(in)) {}

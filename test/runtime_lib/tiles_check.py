@@ -1,6 +1,6 @@
 # test: fast
-"""The runtime library's tiles, compiled for each level of CPUs: their objects define nothing else. Of a function that
-several objects have the linker takes the first, which must not be one for a newer CPU than that of the program."""
+"""The runtime library's tiles, compiled for each level of CPUs: their objects define nothing else. The linker takes the
+first definition of a function that several objects have, which must not be for a newer CPU than the program's."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ TILE = re.compile(r"void weft::detail::library_(?:output_|row_|group_pair_)?tile
 
 
 def symbols_of_objects(archive):
-    """What each object named tiles.cpp.o defines for others."""
+    """The global symbols that each object named tiles.cpp.o defines."""
     shown = subprocess.run(["nm", "-gC", "--defined-only", archive], capture_output=True, text=True, check=True).stdout
     for part in shown.split("\n\n"):
         name, *lines = part.strip().splitlines()

@@ -1,4 +1,4 @@
-// What feeds a training: the order of samples, batches of files, checkpoints that are complete.
+// The data of a training: the order of samples, batches from files, complete checkpoints.
 #include <limits>
 #include <set>
 

@@ -114,8 +114,8 @@ TEST_CASE("trigonometry: sine and cosine near multiples of a right angle") {
 }
 
 TEST_CASE("trigonometry: the largest errors of simpler reductions") {
-  // Beyond 2^100 a sum of both products has no bits behind the point left; the others lie where an angle and its sine
-  // have different exponents.
+  // Beyond 2^100 a sum of both products has no fraction bits left. The others are numbers whose angle and sine have
+  // different exponents.
   for (uint32_t bits : {1917720705u, 1911489423u, 1633046923u, 1379780771u}) {
     const double x = of_bits(bits);
     CHECK(units(weft::sin(float(x)), std::sin(x)) < 1.5);

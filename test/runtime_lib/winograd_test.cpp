@@ -40,7 +40,7 @@ std::vector<float> packed_points(int tile, const Convolution& c, const std::vect
   return packed;
 }
 
-/// What `convolve_winograd` puts, added to zeros: a result that is put twice would show.
+/// The results of `convolve_winograd`, added to zeros, so that a result that is put twice shows.
 template <int M>
 std::vector<float> convolved(Team& team, const SlidingWindow& w, const Convolution& c, const std::vector<float>& x,
                              const std::vector<float>& packed) {

@@ -32,7 +32,7 @@ ADAMW = {"lr": 3e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 BATCH, LENGTH, WORDS, WIDTH, HEADS, LAYERS = 2, 12, 48, 24, 3, 2
 CLASSES, SIDE, CHANNELS = 5, 16, 3
 IGNORED = -100
-NOTHING = 1e-6  # a tensor's largest gradient, as a part of the largest of all, that is none
+NOTHING = 1e-6  # a tensor's largest gradient below this fraction of the largest of all counts as 0
 
 
 def heads_apart(x, heads):
@@ -74,7 +74,7 @@ class Gpt2Block(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """Learned positions, norms in front, a head that is the table of words."""
+    """Learned positions, pre-norm layers, a head tied to the table of words."""
 
     def __init__(self):
         super().__init__()
@@ -165,7 +165,7 @@ class DecoderBlock(nn.Module):
 
 
 class Decoder(nn.Module):
-    """What Llama's and Mixtral's have in common; `layers` makes what follows each attention."""
+    """The common part of Llama and Mixtral; `layers` makes the part after each attention."""
 
     def __init__(self, layers):
         super().__init__()
@@ -194,7 +194,7 @@ class BertLayer(nn.Module):
 
 
 class Bert(nn.Module):
-    """Norms behind, a mask of padding, scores for masked words only; the loss is a part of the model."""
+    """Post-norm layers, a mask of padding, scores for masked words only; the loss is a part of the model."""
 
     def __init__(self):
         super().__init__()
@@ -374,13 +374,13 @@ inputs: {{target: "float[{BATCH}, {CHANNELS}, {SIDE}, {SIDE}]"}}"""
 
 @dataclasses.dataclass
 class Network:
-    build: object      # makes the module
-    draw: object       # makes the batches, from a generator of numbers
-    loss: object       # of the scores and the labels; of the model's own loss, that
-    train: str         # the same as entries of `train:`
-    labels: str = ""   # the input that the loss reads
-    reads_labels: bool = False  # the model reads it, too
-    uses_batch: bool = False  # batch norms are trained with the statistics of the batch
+    build: object      # Makes the module.
+    draw: object       # Makes the batches, from a generator of numbers.
+    loss: object       # Computes the loss from scores and labels, or takes the model's own.
+    train: str         # The same as entries of `train:`.
+    labels: str = ""   # The input that the loss reads.
+    reads_labels: bool = False  # The model reads it, too.
+    uses_batch: bool = False  # Batch norms are trained with the statistics of the batch.
     exporter: dict = dataclasses.field(default_factory=dict)
 
 
@@ -442,7 +442,7 @@ def gradients_of(name, data, dtype):
 
 
 def trained(name, data, dtype):
-    """The network behind all steps, and the loss before each."""
+    """The network after all steps, and the loss before each."""
     model, losses = made(name, dtype), []
     optimizer = torch.optim.AdamW(model.parameters(), **ADAMW)
     for step in range(STEPS):
@@ -455,7 +455,7 @@ def trained(name, data, dtype):
 
 
 def statistics_of(name, data, model):
-    """What a trained network's batch norms have, their variances as ONNX has them: of the values of a batch, where PyTorch's
+    """The statistics of a trained network's batch norms, with variances as in ONNX: of the values of a batch. PyTorch's
     are estimates for all values, larger by n / (n - 1)."""
     before, found = made(name, torch.float64), {}
     norms = {each: layer for each, layer in before.named_modules() if isinstance(layer, nn.BatchNorm2d)}

@@ -272,7 +272,7 @@ void* Block::shared(const void* key, size_t bytes, const char* what) {
   if (arena_used_ + room + 2 * kRedZone > kArenaBytes) fail("too many arrays in shared memory");
   char* zone = arena_ + arena_used_;
   char* at = zone + kRedZone;
-  arena_used_ += kRedZone + room;  // the zone behind is the next one's zone before
+  arena_used_ += kRedZone + room;  // the zone after it is also the zone before the next one
   asan_unpoison(zone, room + 2 * kRedZone);
   fill(zone, kRedZone, kZoneWord);
   fill(at, bytes, ~uint64_t{0});

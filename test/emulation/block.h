@@ -8,7 +8,7 @@
 
 namespace weft::emulation {
 
-/// What the thread sanitizer must know of an operation: happens after `before`, and before `after`.
+/// An operation's order for the thread sanitizer: it happens after `before`, and before `after`.
 struct Edges {
   std::vector<const void*> before;
   const void* after = nullptr;

@@ -65,7 +65,7 @@ int64_t offset_of(const Layout& l, int64_t row, int64_t col) {
   return l.order == CUBLASLT_ORDER_ROW ? row * l.ld + col : col * l.ld + row;
 }
 
-/// Elements from the first to behind the last one of a batch.
+/// The number of elements from the first through the last one of a batch.
 int64_t span_of(const Layout& l) { return offset_of(l, int64_t(l.rows) - 1, int64_t(l.cols) - 1) + 1; }
 
 /// The matrix op(X) of one batch in row-major order.
@@ -170,7 +170,7 @@ cublasStatus_t check(const Desc& desc, const Layout& a, const Layout& b, const L
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// What a kernel is for: the device, and a product but for its addresses.
+/// The key of a kernel: the device, and a product without its addresses.
 using KernelOf = std::vector<int64_t>;
 
 KernelOf kernel_of(int device, const Desc& desc, const Layout* const (&layouts)[3], const cublasLtMatmulAlgo_t& algo) {

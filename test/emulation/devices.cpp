@@ -1,5 +1,5 @@
-// What programs ask about devices, versions and errors; and the variables of the environment that say how many devices
-// there are and how they behave.
+// Queries about devices, versions and errors, and the environment variables that set the number of devices and their
+// behaviour.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -22,7 +22,7 @@ def libraries(build=BUILD):
 
 
 def sanitizer_flags(build=BUILD):
-    """What the build was instrumented with: a program must match its libraries."""
+    """The build's instrumentation flags: a program must match its libraries."""
     cache = (build / "CMakeCache.txt").read_text()
     kind = next((line.split("=", 1)[1] for line in cache.split("\n") if line.startswith("CMAKE_BUILD_TYPE:")), "")
     keys = ("CMAKE_CXX_FLAGS:", f"CMAKE_CXX_FLAGS_{kind.upper()}:")

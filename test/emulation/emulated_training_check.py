@@ -16,7 +16,7 @@ from training_stages_check import STAGES  # noqa: E402
 from emulated import Emulated  # noqa: E402
 
 STEPS = 6
-# Of the usual set.
+# The cases of the usual set.
 USUAL = ("one", "tensor_parallel", "buckets_of_slices", "micro_batches_of_sliced_parameters", "zb-h1", "on_shared_ranks")
 
 

@@ -1,7 +1,7 @@
 # test: slow, long
-"""The workloads of samples/ for cuda, executed on the CPU: under half of the schedules on 4 ranks (`full`: under all, and on 2
-as well), what one rank computes on the host; in `full` fused and overlapped programs under the address and thread sanitizers
-too."""
+"""The workloads of samples/ for cuda, executed on the CPU, give the results of one rank on the host. Half of the
+schedules run on 4 ranks (`full`: all, and on 2 as well). In `full` fused and overlapped programs run under the address
+and thread sanitizers too."""
 
 import pathlib
 import sys
@@ -15,7 +15,7 @@ import sanitizers_check  # noqa: E402
 import workloads_check  # noqa: E402
 from emulated import Emulated  # noqa: E402
 
-# Of each kind one: a fused collective, chunks on streams, a product that signals, all of it in one kernel.
+# One schedule of each kind: a fused collective, chunks on streams, a product that signals, everything in one kernel.
 SANITIZED = {"adam": ["fused"], "attention_tail": ["fused", "overlapped", "overlapped_signal", "overlapped_fused"]}
 RANKS = "4"
 

@@ -1,6 +1,7 @@
 # test: slow, long
-"""Emitted CUDA executed on the CPU: the emulation's own tests, a third of the fixtures (`full`: all), GPT-2 and Llama on 1,
-2 and 4 ranks, and ONNX's operator cases, each against the reference evaluation or known results."""
+"""Emitted CUDA executed on the CPU. It runs the emulation's own tests, a third of the fixtures (`full`: all), GPT-2 and
+Llama on 1, 2 and 4 ranks, and ONNX's operator cases. Each is compared with the reference evaluation or known
+results."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # test: slow
-"""What a cuda program says where a device, a library or half of a launcher is missing: exit 6 and one line, at once.
+"""A cuda program without a device, a library or half of a launcher's variables ends at once with exit 6 and one line.
 
 The programs are linked with the code that opens libraries, over the emulated device; the libraries are stubs."""
 

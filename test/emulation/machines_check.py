@@ -1,9 +1,9 @@
 # test: slow, long
-"""Ranks of cuda programs on several machines, over the emulation: how they find rank 0, what they write, and how all of
-them end where one does not come, is a stranger, dies or falls silent.
+"""Ranks of cuda programs on several machines, over the emulation: they find rank 0 and write outputs. All of them end
+if one does not connect, is a stranger, dies or falls silent.
 
-Machines are network namespaces joined by a cable (mpi_jobs.py); that needs root. What goes without runs on this
-machine, where `--root` makes the ranks meet as if they were on several."""
+Machines are network namespaces joined by a cable (mpi_jobs.py); that needs root. Other cases run on this machine, where
+`--root` makes the ranks connect as if they were on several."""
 
 import contextlib
 import filecmp
@@ -149,7 +149,7 @@ def same_files(folder, expected):
 
 
 def check_results(where, name, program, size, arguments=(), variables=None, root=True):
-    """What the ranks write together is what threads write, to the bit."""
+    """The joint outputs of the ranks are bit-equal to those of threads."""
     label = f"{where.name}/{name}"
     common = ["--random-inputs", "5", "--iterations", "4", *arguments]
     expected, outputs = FOLDER / f"{program.name}.expected", OWN / f"{program.name}.outputs"

@@ -41,7 +41,7 @@ void check(const Allocation& allocation, const char* after) {
 
 void* allocate(size_t bytes, Memory kind) {
   const size_t whole = (bytes + 2 * kZone + kAlignment - 1) / kAlignment * kAlignment;
-  // The exact size, so that the address sanitizer's red zone begins right behind it.
+  // The exact size, so that the address sanitizer's red zone begins right after it.
   void* memory = nullptr;
   if (posix_memalign(&memory, kAlignment, kZone == 0 ? std::max<size_t>(bytes, 1) : whole) != 0) return nullptr;
   char* at = static_cast<char*>(memory) + kZone;

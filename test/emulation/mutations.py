@@ -1,6 +1,5 @@
-"""Mistakes put into an emitted cuda program: all of them into one text, each behind a switch, so that one build serves
-every one of them. WEFT_MUTATIONS says at run time which are on, as numbers with commas.
-"""
+"""Puts mistakes into an emitted cuda program: all of them into one text, each controlled by a switch, so that one build
+serves all of them. WEFT_MUTATIONS selects the active ones at run time, as numbers with commas. """
 
 import dataclasses
 import re
@@ -69,7 +68,7 @@ class Mutator:
         self.first = first
 
     def mutate(self, file, text, rules, begin=0, end=None):
-        """The text with every alternative of every match of the rules in [begin, end) behind its switch."""
+        """The text with a switch for every alternative of every match of the rules in [begin, end)."""
         spans = {}
         for pattern, alternatives in rules:
             for match in re.compile(pattern).finditer(text, begin, len(text) if end is None else end):

@@ -140,7 +140,7 @@ BUILDS = {"plain": harness.BUILD, "tsan": harness.ROOT / "build" / "tsan"}
 
 
 def mutated(name, model, schedule, folder):
-    """The program with every mutation behind its switch, or None and a failure."""
+    """The program with a switch for every mutation, or None and a failure."""
     place = folder / name
     place.mkdir()
     source = emit(model, schedule, place / "source")

@@ -66,7 +66,7 @@ struct RemoteCall {
   int peer;
 };
 
-/// What the switch answers instead of the number of an operation: a rank is gone.
+/// The switch's answer, instead of the number of an operation, if a rank is gone.
 constexpr uint64_t kBroken = 0;
 
 /// The connections of a team.

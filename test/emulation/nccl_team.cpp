@@ -144,7 +144,7 @@ void move_data(const std::vector<Waiting>& ranks) {
   }
 }
 
-/// With the team's lock held. What the ranks did before happens before what they do after.
+/// Called with the team's lock held. Orders the ranks' earlier actions before their later ones.
 void finish(const Waiting& waiting) {
   Batch* const batch = waiting.batch;
   if (batch->operation != nullptr) tsan_release(&batch->operation->completed);

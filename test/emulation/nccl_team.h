@@ -1,5 +1,5 @@
-// What the ranks of one NCCL communicator share: the last rank that comes to a collective moves the data of all, then
-// every rank's operation is complete.
+// The shared state of one NCCL communicator's ranks. The last rank that arrives at a collective moves the data of all,
+// which completes every rank's operation.
 #pragma once
 #include <deque>
 #include <functional>
@@ -42,7 +42,7 @@ struct Meeting {
   int arrived = 0;
 };
 
-/// What the ranks of one communicator share.
+/// The shared state of one communicator's ranks.
 struct Team {
   explicit Team(int n) : members(size_t(n)), executed(size_t(n), 0), split(size_t(n)) {}
   int size() const { return int(members.size()); }
@@ -78,7 +78,7 @@ Extent extent_of(const Call& call, int rank, int ranks);
 std::shared_ptr<Team> team_of(const ncclUniqueId& id, int ranks);
 /// A rank's calls, all of one operation, have been reached. The batch is deleted when the last of them is complete.
 void arrive(Team& team, int rank, const std::vector<Call>& calls, Batch* batch);
-/// What a rank waits for ends as it is; the others' operations go on waiting.
+/// Ends a rank's waits without their results; the other ranks' operations continue to wait.
 void leave(Team& team, int rank);
 
 }  // namespace weft::emulation

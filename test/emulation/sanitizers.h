@@ -1,4 +1,4 @@
-// What the sanitizers are told. The macros come from CMakeLists.txt, since some sources are compiled uninstrumented.
+// Annotations for the sanitizers. The macros come from CMakeLists.txt, since some sources are compiled uninstrumented.
 #pragma once
 #include <cstddef>
 
@@ -25,7 +25,7 @@ namespace weft::emulation {
 
 #if defined(WEFT_EMULATION_TSAN)
 inline constexpr bool kThreadSanitizer = true;
-// What happened before release(a) happens before what follows acquire(a).
+// Everything before release(a) happens before everything after acquire(a).
 inline void tsan_acquire(const void* at) { __tsan_acquire(const_cast<void*>(at)); }
 inline void tsan_release(const void* at) { __tsan_release(const_cast<void*>(at)); }
 inline void* tsan_new_fiber() { return __tsan_create_fiber(0); }

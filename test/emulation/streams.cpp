@@ -26,7 +26,7 @@ void replace(Operation*& kept, Operation* by) {
   kept = by;
 }
 
-/// What the next operation of a stream comes after: its last one, and for blocking streams the default stream's.
+/// The predecessors of a stream's next operation: its last one, and for blocking streams the default stream's.
 std::vector<Operation*> predecessors(cudaStream_t stream) {
   std::vector<Operation*> out = {stream->last};
   if (is_default(stream)) {
@@ -63,7 +63,7 @@ cudaError_t invalidate(cudaStream_t stream, cudaError_t error) {
   return error;
 }
 
-/// Who sees that it is done comes behind it, as one who waited.
+/// A caller that sees completion is ordered after the operation, as if it had waited.
 cudaError_t query(Operation* operation) {
   if (operation == nullptr) return cudaSuccess;
   if (!operation->done.load(std::memory_order_acquire)) return cudaErrorNotReady;
@@ -216,7 +216,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return *least = 0, *greatest = -5, cudaSuccess;
 }
 
-/// What it was asked still runs, as on the device.
+/// Its pending operations still run, as on the device.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   {
@@ -248,7 +248,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return query(stream->last);
 }
 
-/// Adds a point behind the event to a stream, or takes the stream into the event's capture.
+/// Adds a point after the event to a stream, or adds the stream to the event's capture.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   stream = resolve(stream);

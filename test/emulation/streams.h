@@ -1,10 +1,10 @@
-// Streams, events and graphs behind their CUDA handles.
+// Streams, events and graphs, to which CUDA handles point.
 #pragma once
 #include <string>
 
 #include "scheduler.h"
 
-/// What a stream is asked to do, recorded.
+/// A recorded operation of a stream.
 struct CUgraphNode_st {
   std::shared_ptr<const weft::emulation::Work> work;
   std::shared_ptr<const weft::emulation::Launch> kernel;

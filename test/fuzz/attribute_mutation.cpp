@@ -80,7 +80,7 @@ void add_known(onnx::NodeProto& node, Dice& dice) {
   if (def && !def->attrs.empty()) add(node, dice.pick(def->attrs), dice);
 }
 
-/// What is differentiated, by all operands.
+/// Sets the operands with respect to which a Gradient differentiates: all of them.
 void name_gradient(onnx::NodeProto& node, const std::vector<std::string>& names, Dice& dice) {
   node.clear_attribute();
   onnx::AttributeProto* by = node.add_attribute();

@@ -36,7 +36,7 @@ class TemporaryFile {
   int descriptor_;
 };
 
-/// From the model's file to the emitted text, as `compile` does, with no compiler of C++ behind it.
+/// From the model's file to the emitted text, as `compile` does, but without a C++ compiler.
 void compile_case(const Options& options) {
   Diags diags;
   const std::unique_ptr<Compilation> compilation = compile_graph(options, diags);
@@ -53,7 +53,7 @@ std::string metadata(const onnx::ModelProto& model, const char* key) {
   return "";
 }
 
-/// What the metadata of a case ask for. Bytes that are no message ask for nothing.
+/// The options in a case's metadata; defaults for bytes that are not a message.
 Options options_of(std::string_view bytes) {
   Options options;
   options.quiet = true;

@@ -1,8 +1,9 @@
 """Fuzzes: `./dev fuzz [MINUTES]`, MINUTES (30) for raw bytes and as many for cases that keep their structure.
 
-Raw: every target of weft_fuzz that has no way of its own to change a case, under libFuzzer. Structure: changed models, to the proof
-of the plan and the emitted text, under libFuzzer too, and without it from the seeds alone; beside them random graphs that are compiled, run and compared with ONNX Runtime
-(random_graphs.py). Findings lie in build/fuzz_findings, a line each at the end; exit code 1 if there are any.
+Raw: every target of weft_fuzz without a mutator of its own, under libFuzzer. Structure: mutated models, up to the proof
+of the plan and the emitted text, under libFuzzer too, and without it from the seeds alone. At the same time random
+graphs are compiled, run and compared with ONNX Runtime (random_graphs.py). Findings lie in build/fuzz_findings, a line
+each at the end; exit code 1 if there are any.
 
     python fuzz.py MINUTES [TARGET...]    these targets only, and `graphs`"""
 
@@ -41,7 +42,7 @@ def sanitizers():
 
 
 def start(target, seconds, seeds):
-    """libFuzzer on one target, which goes on behind a finding."""
+    """Runs libFuzzer on one target, and continues after a finding."""
     grown, found = BUILD / "corpus" / target, FINDINGS / target
     grown.mkdir(parents=True, exist_ok=True)
     found.mkdir(parents=True, exist_ok=True)

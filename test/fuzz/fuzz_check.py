@@ -1,6 +1,7 @@
 # test: fast
-"""What fuzzing once found, again, and a few hundred models that were changed by fixed seeds: no signal, no internal error, no hang.
-In `full` the same under the address and undefined-behaviour sanitizers, more seeds, and random graphs beside ONNX Runtime.
+"""Repeats earlier findings of fuzzing, and a few hundred models mutated with fixed seeds: no signal, no internal error,
+no hang. In `full` the same under the address and undefined-behaviour sanitizers, more seeds, and random graphs compared
+with ONNX Runtime.
 
 `./dev fuzz` looks for more."""
 

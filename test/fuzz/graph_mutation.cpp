@@ -56,7 +56,7 @@ void change_arity(onnx::GraphProto& graph, Dice& dice) {
   if (what == 2 && node->output_size() > 1) node->mutable_output()->RemoveLast();
 }
 
-/// A copy of a node behind it, which what read the node now reads.
+/// Adds a copy of a node after it; readers of the node now read the copy.
 void repeat_node(onnx::GraphProto& graph, Dice& dice) {
   if (graph.node_size() == 0) return;
   const int at = dice.roll(graph.node_size());
@@ -72,7 +72,8 @@ void repeat_node(onnx::GraphProto& graph, Dice& dice) {
   for (int k = graph.node_size() - 1; k > at + 1; --k) graph.mutable_node()->SwapElements(k, k - 1);
 }
 
-/// As many operands as the operator takes, often one value for all: their shapes agree. What it must have, it has.
+/// Turns a node into another operator with a valid number of operands, often one value for all, so that their shapes
+/// agree. Required attributes are set.
 void become(onnx::NodeProto& node, const OpDef& def, const std::vector<std::string>& names, Dice& dice) {
   node.set_op_type(def.onnx.name);
   node.set_domain(def.onnx.domain);
@@ -209,7 +210,7 @@ void add_output(onnx::GraphProto& graph, Dice& dice) {
   if (graph.output_size() > 2 && dice.chance(50)) graph.mutable_output()->DeleteSubrange(0, 1);
 }
 
-/// What outputs claim is not checked against here: the compiler finds types by itself.
+/// Removes declared types of outputs, since the compiler infers types.
 void forget_output_types(onnx::GraphProto& graph, Dice&) {
   for (onnx::ValueInfoProto& output : *graph.mutable_output()) output.clear_type();
   graph.clear_value_info();

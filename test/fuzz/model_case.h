@@ -6,7 +6,7 @@ namespace weftc::fuzz {
 
 /// The text of a schedule; none: one rank.
 inline constexpr const char* kScheduleKey = "weft.schedule";
-/// What --dim takes, with blanks between: "batch<=4 seq=3".
+/// Arguments of --dim, separated by blanks: "batch<=4 seq=3".
 inline constexpr const char* kDimsKey = "weft.dims";
 /// "host" or "cuda"; none: host.
 inline constexpr const char* kTargetKey = "weft.target";

@@ -58,8 +58,8 @@ void open_dim(onnx::ModelProto& model, Dice& dice) {
       if (dim.dim_value() == chosen.dim_value() && dice.chance(80)) dim.set_dim_param(name);
 }
 
-/// Every dim that has a name gets a length or a bound, else there would be nothing to see behind the reader: what the
-/// schedule says of it, the old one, or a new one.
+/// Gives every named dim a length or a bound, since otherwise no case would get past the reader. It is the schedule's,
+/// the old one, or a new one.
 void settle_dims(onnx::ModelProto& model, Dice& dice) {
   const std::vector<std::string> old = split(metadata(model, kDimsKey), ' ');
   const std::string schedule = metadata(model, kScheduleKey);

@@ -1,4 +1,4 @@
-// What changes of models and of schedules share.
+// Shared by mutations of models and of schedules.
 #pragma once
 #include <string>
 #include <string_view>

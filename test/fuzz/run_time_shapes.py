@@ -5,7 +5,7 @@ from onnx import TensorProto, helper
 
 
 class RunTimeShapes:
-    """What a RandomGraph grows beside nodes of known shapes. New lengths get names of their own in `most`."""
+    """Adds nodes of run-time shapes to a RandomGraph. New lengths get names of their own in `most`."""
 
     def add_run_time_makers(self, makers, shape):
         """`makers` of a value of that shape, with these."""
@@ -90,7 +90,7 @@ class RunTimeShapes:
         self.node("Slice", [value, self.numbers_of(0), end, self.numbers_of(axis)], self.longer(shape, axis, extent))
 
     def twice(self, value, shape, _):
-        """Behind itself, along any axis."""
+        """Concatenates a value with itself, along any axis."""
         axis = self.axis(shape)
         most = 2 * self.most_of(shape[axis])
         extent = self.length(most) if isinstance(shape[axis], str) else most

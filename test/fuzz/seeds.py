@@ -1,5 +1,5 @@
-"""What fuzzing begins with: the fixtures and samples as ONNX files that carry their schedule and dims (model_case.h), the schedules and
-texts themselves, and small files of every other kind.
+"""Writes the seeds of fuzzing: the fixtures and samples as ONNX files that contain their schedule and dims
+(model_case.h), the schedules and texts themselves, and small files of every other kind.
 
     python seeds.py FOLDER    one folder a target below FOLDER"""
 

@@ -1,5 +1,5 @@
-// What is fuzzed: each target gives the bytes of one case to a part of Weft that has to answer whatever it is given. A
-// finding is a signal, a sanitizer's report, an exception that leaves a target, a hang, memory beyond a limit.
+// The fuzz targets: each passes the bytes of one case to a part of Weft that must handle any input. A finding is a
+// signal, a sanitizer's report, an exception that leaves a target, a hang, memory beyond a limit.
 #pragma once
 #include <cstdint>
 #include <random>
@@ -22,7 +22,7 @@ struct FuzzTarget {
 /// Targets of the compiler and of what executables read, by the file that defines them.
 std::span<const FuzzTarget> compiler_targets();
 std::span<const FuzzTarget> runtime_targets();
-/// Null if there is none of that name.
+/// Null if no target has that name.
 const FuzzTarget* find_target(std::string_view name);
 
 /// Runs one case. Where an exception leaves the target it prints which, and aborts.

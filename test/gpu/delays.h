@@ -1,5 +1,5 @@
-// Random delays around the flags of emitted kernels: the packer writes delayed(peers) where they say peers, and a delay
-// where they begin. What is visible too early, or too late, then meets poisoned windows.
+// Random delays around the flags of emitted kernels: the packer replaces peers by delayed(peers), and puts a delay at
+// their begin. Data that is visible too early, or too late, then meets poisoned windows.
 #pragma once
 #include "weft/device.h"
 

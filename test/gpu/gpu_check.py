@@ -1,6 +1,6 @@
 # test: slow
-"""What ./dev gpu-test packs, and the script that runs it: three programs (in `full` a training too), built for the emulation,
-pass; with an expected file changed, and with an executable that fails, they do not."""
+"""The package of ./dev gpu-test, and the script that runs it. Three programs (in `full` a training too), built for the
+emulation, pass. With a changed expected file, or an executable that fails, they fail."""
 
 import json
 import pathlib

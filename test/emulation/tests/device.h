@@ -1,4 +1,4 @@
-// What the tests of the emulation share: device arrays, launches, the program that holds the wrong kernels.
+// Shared by the tests of the emulation: device arrays, launches, the program with the wrong kernels.
 #pragma once
 #include <string>
 #include <vector>

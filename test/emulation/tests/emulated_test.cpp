@@ -51,7 +51,7 @@ void write_input(const std::string& path) {
   file.write(reinterpret_cast<const char*>(x.data()), int64_t(x.size() * sizeof(float)));
 }
 
-/// What the program computes; both ranks add the bias.
+/// The expected result of the program; both ranks add the bias.
 std::vector<float> expected() {
   const std::vector<float> x = input();
   std::vector<float> y(kRows * kCols);

@@ -145,7 +145,7 @@ void multiply(cudaStream_t stream, const float* x, float* y) {
   cublasLtMatrixLayoutDestroy(layout), cublasLtMatmulDescDestroy(desc), cublasLtDestroy(handle);
 }
 
-/// Another host thread's kernel waits for what comes behind a product.
+/// Another host thread's kernel waits for an operation after a product.
 template <bool is_known>
 int run_product() {
   const Buffer<float> x(ramp(4)), y(4);

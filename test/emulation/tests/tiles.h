@@ -4,7 +4,7 @@
 
 #include "weft/tensor_cores.h"
 
-/// Of one size: by threads, and for 16-bit floats by warps.
+/// Tiles of one size: by threads, and for 16-bit floats by warps.
 template <int M, int N, int ThreadM, int ThreadN, int WarpM, int WarpN>
 struct Tiles {
   static constexpr int kM = M, kN = N;

@@ -1,4 +1,4 @@
-"""What this machine has: its GPU, the CUDA toolkit, libraries, compute-sanitizer; and the build of the packed project."""
+"""Finds this machine's GPU, CUDA toolkit, libraries and compute-sanitizer, and builds the packed project."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-// What the runtime's device header calls instead of device-only language (shared arrays, clocks, ordered loads), and
-// the knobs of the emulation.
+// Replacements of device-only language (shared arrays, clocks, ordered loads) for the runtime's device header, and the
+// settings of the emulation.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -52,7 +52,7 @@ struct Knobs {
   Order order = Order::Random;  // of operations that could start, of blocks, of the threads of a block
   int workers = 0;              // OS threads that run operations; 0: as many as processors, at least 2
   int devices = 1;              // at most 8; with nccl all 8 unless set
-  int driver = 0;               // the CUDA version that it knows; 0: there is none
+  int driver = 0;               // the CUDA version that it supports; 0: no driver
   int sms = 132;                // multiprocessors of a device: 2048 threads or 32 blocks are resident on each
   int delay_us = 0;             // longest time by which an operation is held up by chance
   bool nvlink = true;           // NCCL's ranks reach each other's memory by loads and stores

@@ -26,7 +26,7 @@ struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-// Of the fiber that runs on this OS thread; set at each switch.
+// Indices of the fiber that runs on this OS thread; set at each switch.
 extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 inline constexpr int warpSize = 32;
 

@@ -1,5 +1,5 @@
-// A program as the compiler emits it, written by hand: 2 ranks, x @ w with w sliced by rows, and its sum over the ranks
-// twice: by the runtime's all-reduce, and inside a kernel that waits for its peers chunk by chunk.
+// A handwritten program in the form that the compiler emits: x @ w on 2 ranks, with w sliced by rows. It sums over the
+// ranks twice: by the runtime's all-reduce, and inside a kernel that waits for its peers chunk by chunk.
 #include "weft/cuda.h"
 
 namespace emulated {

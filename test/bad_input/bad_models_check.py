@@ -110,7 +110,7 @@ def zeros(*shape, dtype=np.float32):
 
 
 def attentions():
-    """What does not fit is told at the node, also where only a part of it notices."""
+    """Mismatches are reported at the node, even if only a part of its expansion detects them."""
     three = {"q": [2, 3, 8], "k": [2, 5, 8], "v": [2, 5, 8]}
     heads = {"num_heads": 2}
     results = ("y", "present_key", "present_value")

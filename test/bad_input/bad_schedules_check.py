@@ -1,5 +1,5 @@
 # test: fast
-"""Wrong schedules: YAML that is none, keys that do not exist, selectors that match nothing, transforms that are not legal."""
+"""Wrong schedules: invalid YAML, unknown keys, selectors that match nothing, illegal transforms."""
 
 import harness
 

@@ -15,7 +15,7 @@ g (int64[2,3] ids, int32[1,4] columns) => (float[2,3,4] y, float[4,7] z) <float[
   [pick] z = Gather(t, wide)
 }
 """
-# Of a run-time number of indices in a table of run-time length.
+# A run-time number of indices into a table of run-time length.
 OPEN = """<ir_version: 10, opset_import: ["" : 20]>
 g (int64[batch,n] ids, float[rows,2] table) => (float[batch,n,2] y) { [look] y = Gather(table, ids) }
 """
@@ -147,7 +147,7 @@ def run_places(program, arrays, env=None):
 
 
 def check_results(folder, name, x):
-    """What a request gives that lies inside, written down once more in NumPy."""
+    """The results of a valid request, computed again in NumPy."""
     table, columns, rows = x["table"], x["columns"], np.arange(4)[:, None]
     wanted = {"joined": table[np.concatenate([x["i"], x["j"]])],
               "appended": np.concatenate([x["before"], table])[x["i"]], "picked": x["m"][tuple(x["pairs"].T)],

@@ -102,7 +102,7 @@ def check_fitting(program):
 
 
 def check_branch(program):
-    """What a branch demands is demanded where it is taken."""
+    """A branch's requirements apply only when it is taken."""
     told = "node 'both' (Add): a is 3, but must be past, which is 2"
     status, err = run(program, FITTING, True)
     harness.check("a branch/other lengths", status == 1 and told in err, f"exit {status}: {err[-300:]}")
@@ -115,7 +115,7 @@ def check_branch(program):
 
 
 def check_nested(program):
-    """What a branch inside of a branch demands is demanded where both are taken."""
+    """The requirements of a branch inside of a branch apply only when both are taken."""
     told = "node 'inner' (Sub): a is 3, but must be past, which is 2"
     status, err = run(program, FITTING, False, True)
     harness.check("a branch in a branch/other lengths", status == 1 and told in err, f"exit {status}: {err[-300:]}")

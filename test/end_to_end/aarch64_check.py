@@ -68,8 +68,9 @@ def missing():
 
 
 class Machine:
-    """How programs for Arm run here. `prefix` comes in front of a command, which finds a kernel that hands such programs to QEMU, in a
-    user namespace of its own (Linux 6.7). Where there is none, QEMU runs one program, which cannot start others."""
+    """Runs programs for Arm on this machine. `prefix` is put before a command: it makes the kernel pass such programs
+    to QEMU, in a user namespace of its own (Linux 6.7). On an older kernel, QEMU runs one program, which cannot start
+    others."""
 
     def __init__(self, folder):
         script = folder / "machine.sh"
@@ -94,7 +95,7 @@ class Machine:
         words = ["sh", "-c", "for rank in $(seq 1 $((WORLD_SIZE - 1))); do RANK=$rank \"$@\" & done; RANK=0 \"$@\" && wait", "sh"]
         return harness.run([*words, QEMU, *command], env={**self.environment, **job})
 
-    # What verify_many wants of another compiler.
+    # The interface of another compiler for verify_many.
     def command(self, verb):
         return [*self.prefix, harness.WEFT, verb, "--arch", "aarch64"]
 

@@ -38,7 +38,7 @@ def main():
         return
     check_run(program, "bits", BITS)
     check_run(program, "untyped", BITS.view("V2"))
-    # What numpy.save writes of an array of ml_dtypes.bfloat16 says '<V2'.
+    # numpy.save writes the type '<V2' for an array of ml_dtypes.bfloat16.
     saved = (FOLDER / "untyped.npy").read_bytes().replace(b"'|V2'", b"'<V2'")
     (FOLDER / "ml_dtypes.npy").write_bytes(saved)
     data = FOLDER / "data"

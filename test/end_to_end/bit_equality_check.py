@@ -1,6 +1,6 @@
 # test: slow, long
-"""Where explain claims that results are bit-equal to one rank's, they are: random chains of nodes, some of them a model,
-whose rows, images or columns are cut; and small models that must not claim it, or must."""
+"""Results are bit-equal to one rank's wherever explain claims it. Cases are random chains of nodes, some of them per
+model, whose rows, images or columns are cut. Further small models must not make the claim, or must make it."""
 
 import json
 import random
@@ -89,7 +89,7 @@ def random_model(seed):
 
 
 def outputs(folder, model, schedule, name, *run_flags):
-    """What a program writes for random inputs; None after reporting."""
+    """A program's outputs for random inputs; None after reporting."""
     program, out = folder / name, folder / f"{name}_out"
     flags = ["--schedule", schedule] if schedule else []
     status, _, err = harness.weft("compile", model, *flags, "-o", program)
@@ -150,8 +150,8 @@ def check_cut_kernel(folder):
 
 
 def check_threads(folder):
-    """A rank with one thread and a rank with several run the same machine code: of a loop over elements, and of a loop over
-    time whose rows they share, as whole tiles of a product and what is left of them."""
+    """A rank with one thread and a rank with several run the same machine code. The cases are a loop over elements, and
+    a loop over time whose rows the threads share, as whole tiles of a product and the remainder."""
     text = f"{HEAD}m (float[128,768] x) => (float[128,768] y)\n<float[768] s = random(1, 0.3), float[768] b = random(2, 0.3)>\n"
     model = write(folder, "threads.onnxtxt", text + "{\n  y = LayerNormalization(x, s, b)\n}\n")
     check_counts(folder, model, "threads")

@@ -1,7 +1,8 @@
 # test: slow, long
-"""--target cuda with the real nvcc: a sixth of the fixtures and every sample compile for one architecture, which a hash of
-the name chooses (`full`: all, for each), without spills; an executable without a GPU says so; equal inputs give equal
-bytes; in `full` GPT-2 small within its time, and the public models that the host target builds."""
+"""--target cuda with the real nvcc. A sixth of the fixtures and every sample compile without spills for one
+architecture, chosen by a hash of the name (`full`: all, for each). An executable without a GPU reports that. Equal
+inputs give equal bytes. In `full`, GPT-2 small compiles in time, and so do the public models that the host target
+builds."""
 
 import filecmp
 import os

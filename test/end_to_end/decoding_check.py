@@ -1,6 +1,6 @@
 # test: slow
-"""GPT-2 with its keys and values as states (samples/gpt2/decode.yaml): a prompt and then token by token, in one start and
-over several, gives what the model without a cache gives of the whole text, on one rank and on two."""
+"""GPT-2 with its keys and values as states (samples/gpt2/decode.yaml), fed a prompt and then token by token, in one run
+and over several. It gives the results of the model without a cache for the whole text, on one rank and on two."""
 
 
 import numpy as np
@@ -17,7 +17,7 @@ TOLERANCE = 1e-4
 
 
 def save_tokens(folder):
-    """What each request brings: the prompt, then one token each."""
+    """Writes the inputs of the requests: the prompt, then one token each."""
     np.save(folder / "tokens0.npy", TEXT[:, :PROMPT])
     for i in range(PROMPT, TEXT.shape[1]):
         np.save(folder / f"tokens{i - PROMPT + 1}.npy", TEXT[:, i:i + 1])

@@ -128,7 +128,7 @@ class Environment:
         harness.check(f"{self.name}/equations", off < 2e-5 and np.array_equal(have[-1], done), f"off by {off}")
 
     def step_by_step(self, results):
-        """The loop of one step, as often as there are steps, each from the state behind the one before."""
+        """The loop of one step, run once for each step, each from the state after the previous one."""
         states = {n: f"{n}_last" for n in self.names}
         program = build(self.name, "loop", 1, self.folder, states)
         (self.folder / "state").mkdir(exist_ok=True)

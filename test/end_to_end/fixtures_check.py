@@ -1,6 +1,7 @@
 # test: slow
-"""The fixtures as programs: each under its schedule against the reference evaluation; a growing cache over three
-invocations against numpy; the dropout mask on 1, 2 and 4 ranks; how often a tied table is stored."""
+"""The fixtures as programs, each under its schedule, against the reference evaluation. Further cases are a growing
+cache over three invocations against numpy, the dropout mask on 1, 2 and 4 ranks, and the number of stored copies of a
+tied table."""
 
 import re
 import struct

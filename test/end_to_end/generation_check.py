@@ -23,7 +23,7 @@ from text_generation import generate  # noqa: E402
 
 SAMPLES = harness.ROOT / "samples"
 NEW = 50
-# The largest two logits behind each of its tokens are 1 % apart: rounding decides nowhere.
+# The largest two logits after each of its tokens are 1 % apart, so that rounding never decides.
 PROMPT = np.array([[5, 17, 80, 3, 41, 22, 19]])
 PROMPTS = np.concatenate([PROMPT, PROMPT[:, ::-1]])  # the texts of one request
 SAMPLING = {"temperature": 0.9, "top_k": 30, "top_p": 0.95, "seed": 11}

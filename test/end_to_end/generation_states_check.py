@@ -1,6 +1,7 @@
 # test: slow
-"""`generate:` with states of a fixed size (GRU, CausalConvWithState, LinearAttention, caches of TensorScatter), alone and beside
-a cache that grows: the tokens that ONNX's reference gives for whole texts, with prompts fed in pieces, drawn, from saved states and in sessions."""
+"""`generate:` with states of a fixed size (GRU, CausalConvWithState, LinearAttention, caches of TensorScatter), alone
+and with a cache that grows. Tokens equal those of ONNX's reference for whole texts, with prompts fed in pieces, drawn,
+from saved states and in sessions."""
 
 import contextlib
 import json

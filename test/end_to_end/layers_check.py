@@ -30,8 +30,9 @@ HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 
 
 class LayeredModel:
-    """A stack of layers of one shape. What differs is what a loop over layers must get right: how nodes are numbered,
-    weights that only some layers share, values that are read a layer later, indices, results of single layers."""
+    """A stack of layers of one shape. They differ in the details that a loop over layers must get right. These are the
+    numbering of nodes, weights that only some layers share, values that are read a layer later, indices, and results of
+    single layers."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -77,7 +78,7 @@ class LayeredModel:
         return self.node(value, name, f"Add({h}, {start})")
 
     def back(self, value, name, h, weights, start, kept):
-        """Reads what stood in front of the layer before."""
+        """Reads the input of the previous layer."""
         return self.node(value, name, f"Max({h}, {kept})")
 
     def table(self, value, name, h, weights, start, kept):
@@ -162,7 +163,7 @@ def check_gpt2(name, compiler, *flags):
 
 
 def check_names(folder, programs):
-    """Whatever a program says of a step is said with the number of its layer."""
+    """A program names the layer's number in all texts about a step."""
     looped, unrolled = (events(programs[form], folder) for form in ("looped", "unrolled"))
     harness.check("names/trace", isinstance(unrolled, list) and looped == unrolled, "the events differ")
     told = [name for _, name, _ in looped if name.startswith("h.3.")]

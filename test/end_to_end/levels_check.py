@@ -124,8 +124,8 @@ def check_library(folder, alone):
 
 
 def check_shared_kernels(folder, alone):
-    """What the compiler makes without --arch. Of two levels with the same operations the higher one has no kernels of its own
-    that wait for memory."""
+    """The compiler's files without --arch. If two levels have the same operations, the higher one has no separate
+    versions of memory-bound kernels."""
     program = folder / "shared"
     status, _, err = harness.run([harness.WEFT, "compile", folder / "net.onnxtxt", "--dim", "rows=7", "-o", program])
     compiled = [line.split(" compile ")[1].rsplit("  ", 1)[0] for line in err.splitlines() if " compile " in line]

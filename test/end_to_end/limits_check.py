@@ -40,7 +40,7 @@ class Cost:
 
 
 def resident_bytes(pid):
-    """Of a process and all below it; pages that several share count once for each."""
+    """The memory of a process and its descendants; shared pages count once for each."""
     total = 0
     try:
         with open(f"/proc/{pid}/statm") as file:

@@ -147,7 +147,7 @@ def executable_of(pid):
 
 
 def check_environments(mpi, other):
-    """Half-set variables, variables without a launcher behind them, and the launcher of another MPI."""
+    """Half-set variables, variables without a launcher, and the launcher of another MPI."""
     program = FOLDER / f"{mpi.name}_mlp_tp2"
     if not program.exists():
         return
@@ -239,7 +239,7 @@ if __name__ == "__main__":
     table = list(cases())
     for mpi in installed:
         with concurrent.futures.ThreadPoolExecutor(harness.JOBS) as pool:
-            # What a program computes is the same under every MPI: the first shows all of it.
+            # A program computes the same under every MPI, so only the first runs all cases.
             shown = table if harness.FULL or mpi is installed[0] else table[:1]
             list(pool.map(lambda case: check_results(mpi, case), shown))
         if harness.FULL:

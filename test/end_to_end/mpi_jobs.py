@@ -17,7 +17,7 @@ import time
 
 import harness
 
-# What another launcher, or an outer job, may have left in the environment.
+# Prefixes of variables that another launcher, or an outer job, may have left in the environment.
 LAUNCHERS = ("OMPI_", "PMI", "PMIX_", "HYDRA_", "MPI_", "SLURM_", "MASTER_", "WORLD_SIZE", "RANK", "LOCAL_", "WEFT_RANK")
 
 
@@ -27,10 +27,10 @@ class Mpi:
     mpicc: str
     mpirun: str
     packages: str
-    flags: list  # of every job: more ranks than cores, and none bound to a core
-    on_hosts: list  # of a job on several machines: filled in from Cable.names
-    pmi: str  # how srun tells the ranks of each other
-    variables: dict  # of ranks that srun starts on several machines, filled in likewise
+    flags: list  # For every job: more ranks than cores, without binding to cores.
+    on_hosts: list  # For a job on several machines: filled in from Cable.names.
+    pmi: str  # How srun tells the ranks of each other.
+    variables: dict  # For ranks that srun starts on several machines, filled in likewise.
 
     def missing(self):
         """Why this MPI cannot be used; empty if it can."""
@@ -76,14 +76,14 @@ class Ended:
 
 
 def end_with_parent():
-    """In a child before its exec: a test that is killed leaves no job behind."""
+    """Called in a child before its exec, so that no job survives a killed test."""
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def run_job(command, timeout=120, meanwhile=None, **environment):
-    """Runs a launcher and calls meanwhile() once it has begun. Its output goes to files: what a launcher leaves behind on
-    a machine that is cut off holds its end of a pipe for long."""
+    """Runs a launcher and calls meanwhile() once it has begun. Its output goes to files: a launcher's processes on a
+    disconnected machine would keep their end of a pipe open for long."""
     begin = time.monotonic()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen([str(word) for word in command], env=plain_environment(**environment),
@@ -163,7 +163,7 @@ class Cable:
             self.run(*self.slowed(space, self.interface))
         for space in self.spaces.values():
             self.await_up(space)
-        # What a launcher calls as ssh: options, a host, then words for a shell.
+        # The script that a launcher calls as ssh: options, a host, then words for a shell.
         cases = "\n".join(f"{address}|{self.hosts[address]}) space={space} name={self.hosts[address]} ;;"
                           for address, space in self.spaces.items())
         self.agent.write_text('#!/bin/sh\nwhile :; do case "$1" in -*) shift ;; *) break ;; esac; done\n'

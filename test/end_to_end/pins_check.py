@@ -1,6 +1,6 @@
 # test: slow
-"""Strategies that a schedule pins: for kernels of each kind, the strategies and tiles that are accepted are those of the
-table, and each of them gives the results of the reference evaluation, on the host and in emulated CUDA."""
+"""Strategies that a schedule pins. For kernels of each kind, exactly the strategies and tiles of the table are
+accepted. Each of them gives the results of the reference evaluation, on the host and in emulated CUDA."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 # test: slow
-"""The placements of samples/pipelines, in named orders and in one that is searched: in micro-batches on several ranks they
-compute what one rank does at once, and train to the same losses and weights: in `full`, on 2, 4 and 8 ranks, for inference and
-training. By default only whether they can be planned."""
+"""The placements of samples/pipelines, in named orders and in a searched one. In micro-batches on several ranks they
+compute the same as one rank without micro-batches, and train to the same losses and weights. In `full` they run on 2, 4
+and 8 ranks, for inference and training; by default they are only planned."""
 
 import dataclasses
 import json

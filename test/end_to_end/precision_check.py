@@ -39,7 +39,7 @@ def convolve(image, filters):
 
 
 def expected(arrays, rounded):
-    """What the model gives where `rounded` is done to the operands of its products and its convolution."""
+    """The model's results if `rounded` is applied to the operands of its products and its convolution."""
     hidden = np.maximum((rounded(arrays["x"]).astype(np.float64) @ rounded(arrays["w"])).astype(np.float32), 0)
     return {"y": rounded(hidden).astype(np.float64) @ rounded(arrays["v"]),
             "z": convolve(rounded(arrays["image"]), rounded(arrays["filters"]))}

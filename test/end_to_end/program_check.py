@@ -1,5 +1,5 @@
 # test: fast
-"""What a user of an emitted executable meets: its flags, its files, its exit codes, on one rank and on two."""
+"""The user interface of an emitted executable: its flags, its files, its exit codes, on one rank and on two."""
 
 import json
 import os

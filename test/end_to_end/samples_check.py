@@ -1,7 +1,7 @@
 # test: slow, long
-"""Every sample under every schedule: compiled, run on its ranks, compared with ONNX Runtime; the language models also
-with the reference evaluation, and their collectives counted: two all-reduces a layer, and nothing else in a layer.
-In `full` GPT-2 small too: 12 layers, 768 wide, a vocabulary of 50257, on 1, 2 and 4 ranks."""
+"""Every sample under every schedule is compiled, run on its ranks, and compared with ONNX Runtime. The language models
+are also compared with the reference evaluation, and their collectives are counted: two all-reduces per layer, and
+nothing else. In `full` GPT-2 small too: 12 layers, 768 wide, a vocabulary of 50257, on 1, 2 and 4 ranks."""
 
 import collections
 import dataclasses

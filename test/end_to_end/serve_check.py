@@ -186,7 +186,7 @@ def check_malformed(name, server):
     for row, data, ends, wanted in rows:
         found = reply_to(server, data, ends)
         harness.check(f"{name}/malformed: {row}", found.startswith("1 ") and wanted in found, f"{found!r} lacks '{wanted}'")
-    # What follows a message that was refused is answered: also one that was too long, once all of it has come.
+    # Messages after a refused one are answered, also after one that was too long, once it has arrived completely.
     long = struct.pack("<4sIQ", b"WEFT", RUN, 200_000_000) + bytes(200_000_000)
     with server.raw(long + good) as stream:
         codes = []
@@ -238,7 +238,7 @@ def check_disconnects(name, server):
 
 
 def check_many(name, server, session):
-    """Requests of all lengths; behind the first 100 the server has all the memory that it will ever need."""
+    """Requests of all lengths; after the first 100 the server needs no more memory."""
     wanted = [session.run(None, {"input_ids": text})[0] for text in TEXTS]
     clients = [server.client() for _ in range(3)]
     draw = np.random.default_rng(1)

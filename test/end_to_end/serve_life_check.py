@@ -56,7 +56,7 @@ def check_stream(name, server):
 
 
 def check_sessions(name, server):
-    """What a session holds can be saved, and begins another one that goes on alike."""
+    """The states of a session can be saved, and start another session that continues in the same way."""
     client = server.client()
     for session in ("a", "b"):
         client.request(RUN, session, **asked(5))
@@ -90,7 +90,8 @@ def check_cancel(name, server):
 
 
 def check_drain(program, number):
-    """What has been asked is answered, the socket's file goes, the exit code is 0; a second signal ends it at once."""
+    """Pending requests are answered, the socket's file is removed, and the exit code is 0. A second signal ends the
+    server at once."""
     name = f"{program.name}/{signal.Signals(number).name}"
     with Server(program) as server:
         client = server.client()
@@ -134,7 +135,7 @@ def check_silence(program):
 
 
 def check_lock_out(program):
-    """Whatever many idle clients hold, another one is served."""
+    """Another client is served in spite of many idle clients."""
     with Server(program) as server:
         idle = [server.raw(b"WEFT\1") for _ in range(300)]
         client = server.client()

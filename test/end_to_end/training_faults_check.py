@@ -87,7 +87,7 @@ def check_nan(folder, programs):
 
 
 def check_infinity(folder):
-    """Infinities of masks are none that matter, those that reach a parameter are; of these the first is named."""
+    """Infinities of masks are ignored. Infinities that reach a parameter are reported, the first one by name."""
     masked = MODEL.replace("scores = MatMul(h, w2)", "s = MatMul(h, w2) never = Less(s, s) low = Constant<value_float = -inf>() "
                            "scores = Where(never, low, s)").replace("h1 = MatMul", "far = Where(below, floor, w1) g = Exp(far) h0 = MatMul(x, g) h1 = MatMul")
     masked = masked.replace("b1 = random(2, 0.1)", "b1 = random(2, 0.1), bool[1] below = {1}, float floor = {-inf}").replace("Add(h1, b1)", "Sum(h1, b1, h0)")
@@ -124,7 +124,7 @@ def end(folder, program, signals, *flags, log, group=False):
 
 
 def check_end(folder, name, program, group, more=()):
-    """What goes on from the checkpoint of a training that was ended is the run without a break."""
+    """A run resumed from the checkpoint of an ended training equals the uninterrupted run."""
     pieces, whole = folder / f"{name}_pieces", folder / f"{name}_unbroken"
     for run in (pieces, whole):
         shutil.rmtree(run, ignore_errors=True)

@@ -58,7 +58,7 @@ SPLITS["buckets_of_slices"] = SPLITS["sliced_states"] + """transform:
   - fuse: {ops: ["*.next.gather"], into: parameters, bucket: 1KiB}
 """
 SPLITS["gathered_ahead"] = SPLITS["sliced_parameters"] + 'transform: [{overlap: {ops: ["w*.gather"]}}]\n'
-# What the mode is about: normalized by the batch, and another half dropped in each step.
+# The training mode: batch norms normalize by the batch, and dropout drops another half in each step.
 NORMED = """<ir_version: 10, opset_import: ["" : 20]>
 net (float[8, 4] x) => (float[8, 3] scores)
 <float[4, 16] w1 = random(1, 0.5), float[16] scale = random(2, 1.0), float[16] shift = random(3, 0.1),
@@ -71,7 +71,7 @@ net (float[8, 4] x) => (float[8, 3] scores)
   scores = MatMul(h, w2)
 }
 """
-# Of the usual set.
+# The cases of the usual set.
 USUAL_SPLITS = ("tensor_parallel", "buckets_of_slices")
 USUAL_ACCUMULATED = ("micro_batches_computed_again", "micro_batches_of_buckets")
 USUAL_SAMPLES = ("gpt2", "gpt2_zero3", "gpt2_dp2_tp2_pp2")
@@ -189,7 +189,7 @@ def forward(folder, x, labels):
 
 
 def check_evaluated_mode(folder, program, place):
-    """Behind the last step of a run: normalized by what the statistics were then, with nothing dropped."""
+    """After the last step of a run: normalized by the final statistics, with nothing dropped."""
     x, labels = np.load(folder / "x.npy"), np.load(folder / "labels.npy")
     data = ["--eval-data", f"x={folder / 'x.npy'}", "--eval-data", f"labels={folder / 'labels.npy'}"]
     status, _, err = train(folder, program, "--steps", 12, "--shuffle", "--resume", place, "--log", folder / "normed_eval.jsonl", *data)
@@ -203,7 +203,7 @@ def check_evaluated_mode(folder, program, place):
 
 
 def check_evaluation(folder, name, split, more, wanted):
-    """Figures of an evaluation are those of the parameters behind the step, and the training goes on as without it."""
+    """Figures of an evaluation use the parameters after the step, and the training continues as without it."""
     program = build(folder, name, split, train_text=TRAIN + METRICS + more)
     if not program:
         return
@@ -254,7 +254,7 @@ def check_mode(folder):
 
 
 def check_new_draws(folder, program):
-    """Of one batch twice."""
+    """Runs one batch twice."""
     for name in ("x", "labels"):
         np.save(folder / f"first_{name}.npy", np.load(folder / f"{name}.npy")[:8])
     train(folder, program, "--steps", 2, "--log", folder / "draws.jsonl", x="first_x.npy", labels="first_labels.npy")
@@ -263,7 +263,7 @@ def check_new_draws(folder, program):
 
 
 def check_average(folder, program):
-    """Behind each step a fifth of the way to the parameter, from its average behind the step before."""
+    """After each step the average moves a fifth of the way from its previous value to the parameter."""
     run = folder / "average_run"
     train(folder, program, "--steps", 4, "--checkpoint", run, "--every", 1)
     for step in (2, 3, 4):
@@ -327,7 +327,7 @@ def memory_of(model, schedule):
 
 
 def check_recompute(folder):
-    """What is computed again takes less memory and changes no loss, on one rank and on two; dropouts draw the same numbers."""
+    """Recomputation takes less memory and changes no loss, on one rank and on two; dropouts draw the same numbers."""
     model = folder / "gpt2.onnx"
     text = MODEL.replace("h = Relu(h2)", "g = Gelu(h2) h = Dropout(g, half, yes)")
     (folder / "dropout.onnxtxt").write_text(text.replace("random(3, 0.5)>", "random(3, 0.5), float half = {0.5}, bool yes = {1}>"))

@@ -12,7 +12,7 @@ STEPS = 8
 # GPT-2 with a head for each of eight ranks, and as many experts.
 GPT2 = ["--layers", "2", "--width", "64", "--heads", "8", "--vocab", "256", "--context", "64"]
 EXPERTS = ["--experts", "8"]
-# Of each number of ranks: sizes of dp and tp, and stages.
+# For each number of ranks: sizes of dp and tp, and stages.
 ALL_THREE = {1: (1, 1, 1), 2: (1, 1, 2), 4: (1, 2, 2), 8: (2, 2, 2)}
 
 

@@ -77,7 +77,7 @@ def check_sample(folder, sample):
 
 
 def check_digits(folder, epochs, least):
-    """What the README does with the sample."""
+    """Runs the README's commands for the sample."""
     model, run, forward = folder / "digits.onnx", folder / "run", folder / "forward"
     script("digits", "model", model)
     data = [flag for part, name in (("train", "--data"), ("test", "--eval-data")) for kind in ("images", "labels")

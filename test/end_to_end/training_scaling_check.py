@@ -36,7 +36,7 @@ def check_plain(folder):
 
 
 def check_growth(folder, program):
-    """Twice the scale behind 2000 good steps."""
+    """The scale doubles after 2000 good steps."""
     status, _, err = train(folder, program, "--steps", 2002, "--log", folder / "long.jsonl")
     if harness.check("growth/runs", status == 0, f"exit {status}: {err[-300:]}"):
         scales = figures(folder / "long.jsonl", "loss_scale")

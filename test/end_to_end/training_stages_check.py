@@ -9,7 +9,7 @@ import harness
 import numpy as np
 from training_runs_check import SPLITS, TRAIN, build, check_evaluation, check_run, check_split, losses, train, write_data
 
-# By name: what stands in front of `train:`. Four micro-batches of two samples.
+# By name: the schedule's text before `train:`. Four micro-batches of two samples.
 PIPELINE = "pipeline: {{stages: {stages}, micro_batches: 4, order: {order}}}\n"
 TWO, FOUR = "{front: [h1, h2], back: rest}", "{a: h1, b: h2, c: h, d: rest}"
 STAGES = {order: PIPELINE.format(stages=TWO, order=order) for order in ("gpipe", "1f1b", "zb-h1")}
@@ -59,7 +59,7 @@ def emitted(folder, name, stages):
 
 
 def check_search(folder):
-    """What is found is said as a table, which replays it; and what no order can keep."""
+    """The order that is found is printed as a table, which reproduces it; and limits that no order can keep."""
     for name, more in (("whole", ""), ("split", ", backward: split")):
         first = emitted(folder, f"to_search_{name}", PIPELINE.format(stages=FOUR, order="search" + more))
         status, out, err = harness.weft("explain", folder / "net.onnxtxt", "--schedule", folder / f"to_search_{name}.yaml")
@@ -80,7 +80,8 @@ def check_search(folder):
 
 
 def check_trace(folder, name, blocks):
-    """What ran beside what is predicted: every step says its block, and the trace is of no other schedule."""
+    """The measured order beside the predicted one: every step names its block, and a trace of another schedule is
+    refused."""
     trace, page, model = folder / f"{name}.trace.json", folder / f"{name}.html", folder / "net.onnxtxt"
     status, _, err = train(folder, folder / name, "--steps", 5, "--trace", trace)
     if not harness.check(f"trace/{name}: runs", status == 0, err[-300:]):

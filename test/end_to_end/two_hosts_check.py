@@ -1,7 +1,7 @@
 # test: full, alone
-"""Two machines of two ranks each, as network namespaces that a cable of 1 Gbit/s joins, under each MPI: started by
-mpirun or srun the results are right, computation hides communication, and a machine that dies or falls silent in the
-middle of a collective ends every rank in time, with a line that names it."""
+"""Two machines of two ranks each, as network namespaces joined by a cable of 1 Gbit/s, under each MPI. Started by
+mpirun or srun, results are right, and computation hides communication. If a machine dies or falls silent in the middle
+of a collective, every rank ends in time, with a line that names it."""
 
 import json
 import re
@@ -14,12 +14,12 @@ from slurm import Cluster
 
 FOLDER = harness.scratch("two_hosts")
 ROWS, WIDTH = 1024, 1024
-HIDDEN = 2048  # on two cores the computation is about as long as the communication
-TIMEOUT = 3  # seconds that a rank waits for another
-SLACK = 5  # what else ranks take to end on a busy machine
-WANTED = 0.6  # of the shorter of computation and communication is hidden
-ATTEMPTS = 6  # others' work on this machine only makes it less
-EXCHANGED = 50_000_000  # bytes that one machine sends in three iterations
+HIDDEN = 2048  # On two cores the computation is about as long as the communication.
+TIMEOUT = 3  # Seconds that a rank waits for another.
+SLACK = 5  # Further seconds that ranks take to end on a busy machine.
+WANTED = 0.6  # Least hidden fraction of the shorter of computation and communication.
+ATTEMPTS = 6  # Other load on this machine only reduces it.
+EXCHANGED = 50_000_000  # Bytes that one machine sends in three iterations.
 SCHEDULE = """weft: 1
 mesh: {tp: 4}
 shard:
@@ -124,7 +124,7 @@ def name_of(pid):
 
 
 class Blow:
-    """What befalls the second machine once the ranks have exchanged for a while, and how long they live on."""
+    """A fault of the second machine after the ranks have communicated for a while, and the time until they end."""
 
     def __init__(self, cable, program, act):
         self.cable, self.program, self.act = cable, program, act

@@ -20,7 +20,7 @@ OPTIMIZER_STATES = {"m": "m_next", "v": "v_next", "master": "master_next", "step
 
 @dataclasses.dataclass
 class Case:
-    """What programs are run on: arrays of inputs, one for each invocation where they are lists, and of states."""
+    """The data of programs: arrays of inputs (lists have one for each invocation), and of states."""
 
     name: str
     inputs: dict
@@ -138,7 +138,7 @@ def write_inputs(case, folder):
 
 
 def outputs_of(program, arguments, folder):
-    """What a program computes, by output; raises with what it said if it failed. Memory it has not written is NaN."""
+    """The results of a program, by output; raises with its message if it failed. Unwritten memory is NaN."""
     folder.mkdir(parents=True)
     status, _, err = harness.run([program, *arguments, "--poison", "--output-dir", folder])
     if status != 0:
@@ -219,7 +219,7 @@ class Check:
         return files
 
     def is_bit_equal(self, name, flags):
-        """What explain claims; None after reporting."""
+        """The claims of explain; None after reporting."""
         status, out, err = harness.weft("explain", self.model, *self.dims, *flags, "--json")
         if harness.check(f"{self.workload.name}/{name}/explain", status == 0, f"exit {status}: {err[-300:]}"):
             return json.loads(out)["bit_equal"]

@@ -1,5 +1,5 @@
-"""Micro-batches whose batch norms have statistics of their own are batches of half the size, whose gradients are averaged; a loss
-that is no sum over micro-batches is refused with the mean that makes it so."""
+"""Micro-batches with separate batch norm statistics equal batches of half the size with averaged gradients. A loss that
+is not a sum over micro-batches is refused with the name of the mean that causes it."""
 
 import json
 

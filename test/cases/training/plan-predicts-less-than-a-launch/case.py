@@ -1,4 +1,4 @@
-"""What `weft plan` predicts of a schedule is what `weft explain` predicts of it: launches count at every level."""
+"""The predictions of `weft plan` and `weft explain` for a schedule are equal: launches count at every level."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-// What a core can do at best: multiplications and additions in registers, reading memory, copying it.
+// The best rates of a core: multiplications and additions in registers, reading memory, copying it.
 //
 //   bounds MEGABYTES      prints gigaflops, and gigabytes a second of reading and of copying as much memory
 //

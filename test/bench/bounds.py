@@ -2,12 +2,13 @@
 
     bounds.py [--rounds 5] [--arch x86-64-v3]
 
-One thread. A bound is multiplications and additions at the rate at which they run in registers, or the bytes that must be
-moved at the rate of reading or copying memory, both measured here (bounds.cpp), before and after each kernel, and the longer of
-two where a kernel has both; the last column is the share of it that the kernel reaches, in the median of the rounds with its
-95 % interval. Weights that are read once are together larger than the caches, and as much is read for their bound; so are the
-tensors of the last rows; those of depthwise convolutions lie in caches, where a copy of as much is measured. A copy is made by
-plain stores and by memcpy, which read what they write: rows that store past the caches may take less time.
+One thread. A bound is the time of multiplications and additions at their rate in registers, or of the necessary bytes
+at the rate of reading or copying memory. Both rates are measured here (bounds.cpp), before and after each kernel; the
+longer time counts. The last column is the fraction of the bound that the kernel reaches, as the median of the rounds
+with its 95 % interval. Weights that are read once are together larger than the caches, and as much memory is read for
+their bound. The same holds for tensors of the last rows. Tensors of depthwise convolutions lie in caches, where a copy
+of the same size is measured. Copies use plain stores and memcpy, which read the destination too, so rows with
+non-temporal stores may take less time.
 """
 
 import argparse

@@ -28,7 +28,7 @@ struct LargePages {
 };
 using Floats = std::vector<float, LargePages<float>>;
 
-/// What all layers use in turn, as the layers of a network do: an image that was just written, memory that is warm.
+/// Buffers that all layers use in turn, as in a network: an image that was just written, and warm memory.
 Floats image, y;
 
 struct Layer {
@@ -77,7 +77,7 @@ Layer* make_layer(const int64_t* numbers, const float* x, const float* filters, 
   return layer.release();
 }
 
-/// What the last call computed.
+/// The result of the last call.
 const float* last_result() { return y.data(); }
 
 /// Seconds of one call.

@@ -2,9 +2,10 @@
 
     environments.py [--steps 200] [--copies 1024]
 
-One thread each. Step by step is an executable of one step, whose state stays in place from iteration to iteration, as a
-user would call it: its rate is that of the executable's own loop (--iterations), with what lies between two iterations;
-`step alone` leaves that out and times its kernel. Times are the shortest of some rounds, which other programs disturb least.
+One thread each. Step by step is an executable of one step, whose state stays in place between iterations, as a user
+would call it. Its rate is the rate of the executable's own loop (--iterations), including the time between two
+iterations; `step alone` times only its kernel. Times are the shortest of some rounds, which other programs disturb
+least.
 """
 
 import argparse

@@ -28,9 +28,9 @@ FOLDER = ROOT / "build" / "bench" / "lengths"
 run = functools.partial(run_in, FOLDER)
 HEADS, WORDS = 8, 500
 LIMIT = 1.10
-MEMORY_LIMIT = 1.001  # lengths are buffers of their own
-TOLERANCE = 1e-5  # of the largest result: sums of another number of rows may be taken in another order
-SHORT_MS = 300  # a round lasts about so long
+MEMORY_LIMIT = 1.001  # Lengths are separate buffers.
+TOLERANCE = 1e-5  # Relative to the largest result: sums of another number of rows may be taken in another order.
+SHORT_MS = 300  # Approximate length of a round.
 # By model: the bounds of its open dimensions, and requests.
 BOUNDS = {"gpt2": {"batch": 4, "seq": 256}, "vit": {"batch": 8}, "t5": {"batch": 4, "seq": 128, "dec": 64}}
 REQUESTS = {"gpt2": ((1, 1), (1, 64), (1, 256), (4, 64), (3, 100)), "vit": ((1,), (2,), (3,), (5,), (8,)),

@@ -1,4 +1,4 @@
-"""What a figure is worth: how much of the machine others use, and the interval of a median."""
+"""The reliability of measurements: the machine's load by other processes, and the interval of a median."""
 
 import math
 import os

@@ -2,14 +2,15 @@
 
     models.py [FILE...] [--threads 1,2] [--rounds 9] [--arch x86-64-v3,x86-64-v4] [--precision fp32] [--dim N=1 ...] [--chart FILE.svg]
 
-Without files: what networks/make.py exports, which needs PyTorch, installed into build/ the first time. Dimensions without a
-number are 1, or what --dim says. Results are compared first. All sides are timed in turns, every second round backwards; a
-time is the median of a round's iterations, a ratio is ours / theirs within one round, of which the table has the median over
-rounds with its 95 % interval. OpenVINO computes in fp32, and once more in the precision that it chooses itself where that is
-another one; where it cannot be installed, or refuses a model, its rows are missing. The bound is what the products and convolutions
-of the model take at the rate at which these threads multiply and add floats in registers, or what reading its weights once takes,
-whichever is longer (bounds.cpp measures both); `reached` is the bound over our time. Memory is the peak of a process that runs the model alone,
-ONNX Runtime's without what Python and the import take; the file is the executable with its weights.
+Without files it takes the exports of networks/make.py. These need PyTorch, which is installed into build/ the first
+time. Dimensions without a number are 1, or the value of --dim. Results are compared first. All sides are timed in
+turns, every second round backwards. A time is the median of a round's iterations, a ratio is ours / theirs within one
+round. The table has the median of ratios over rounds with its 95 % interval. OpenVINO computes in fp32, and again in
+the precision that it chooses itself if that is another one. If it cannot be installed, or refuses a model, its rows are
+missing. The bound is the time of the model's products and convolutions at these threads' rate of multiplying and adding
+floats in registers, or the time to read its weights once. The longer one counts (bounds.cpp measures both). `reached`
+is the bound over our time. Memory is the peak of a process that runs only the model; for ONNX Runtime without Python
+and the import. The file is the executable with its weights.
 """
 
 import argparse

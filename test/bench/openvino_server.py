@@ -1,4 +1,5 @@
-"""Times a network in OpenVINO, in a process of its own: its threads spin for a while behind a run, beside whatever runs then.
+"""Times a network in OpenVINO. It is a separate process, since OpenVINO's threads spin for a while after a run and
+disturb other work.
 
     openvino_server.py MODEL.onnx ARRAYS THREADS PRECISION
 

@@ -2,11 +2,11 @@
 
     pipelines.py [--only v,k] [--ranks N] [--rounds 12] [--link 1GB/s,50us]
 
-Blocks are profiled once (weft profile, over the link); from their times come the predicted bubbles and the searched order.
-Stages that run on all ranks are steps of 1F1B too: what the literature calls 1F1B+. Ranks are as many as the machine has
-cores, 2 or 4: ranks that share a core have no bubbles of their own. A round trains with each program for a few steps, every
-second round backwards; `ms` is the median of a step over all rounds, `faster` the median over rounds of 1F1B / searched with
-its 95 % interval. `bubble`: predicted, and as the trace of a run measured it.
+Blocks are profiled once (weft profile, over the link). Their times give the predicted bubbles and the searched order.
+Stages that run on all ranks are steps of 1F1B too, which the literature calls 1F1B+. There are as many ranks as cores,
+2 or 4, because ranks that share a core have no bubbles of their own. A round trains with each program for a few steps,
+every second round backwards. `ms` is the median of a step over all rounds. `faster` is the median over rounds of 1F1B /
+searched with its 95 % interval. `bubble`: predicted, and as the trace of a run measured it.
 
 Exit 1 where a measured bubble is more than 10 percentage points from the predicted one, or the searched order is slower than
 1F1B beyond doubt.
@@ -62,7 +62,7 @@ class Case:
         return run(self.program(order), *given, "--link", self.link, "--threads", "1", *flags)
 
     def milliseconds(self, order):
-        """Of each step but the first, in which caches are cold."""
+        """The milliseconds of each step except the first, in which caches are cold."""
         log = FOLDER / "log.jsonl"
         self.train(order, "--steps", STEPS, "--log", log)
         return [json.loads(line)["ms"] for line in log.read_text().splitlines()][1:]

@@ -2,10 +2,11 @@
 
     plan.py [--only mlp,gpt2,llama,moe] [--ranks 2,4] [--rounds 12] [--link 100MB/s,50us] [--others 8]
 
-The machine is measured first, over the link (weft profile --machine), with as many ranks; ranks that share a core are
-half as fast each. For each model and number of ranks stand, all as programs over the link: the planned schedule; that of
-samples/, written by hand; the same on all ranks, without layouts; and others, which have some of the entries of both, drawn
-by a fixed seed. `ms` is the median over all rounds, each round runs every program once, every second one backwards.
+The machine is measured first, over the link (weft profile --machine), with the same number of ranks; ranks that share a
+core are half as fast each. For each model and number of ranks, several schedules run as programs over the link. They
+are the planned schedule; the handwritten one of samples/; the same on all ranks, without layouts; and mixtures of
+entries of both, drawn with a fixed seed. `ms` is the median over all rounds. Each round runs every program once, every
+second one backwards.
 
 `tau` is Kendall's of the predicted and the measured order: of all pairs that differ in both, the share that are ordered
 alike less the share that are not. Predicted times that differ by less than 1 % are alike, and so are measured ones whose
@@ -126,7 +127,7 @@ def machine_with(ranks, link):
 
 
 def kendall(predicted, rounds):
-    """Of pairs that differ in both: how many more are ordered alike than are not, as a share."""
+    """Among pairs that differ in both: the fraction ordered alike minus the fraction ordered differently."""
     alike = unlike = 0
     for a, b in itertools.combinations(predicted, 2):
         ratio = predicted[a] / predicted[b]

@@ -3,9 +3,9 @@ filter, random weights), compiled, beside ONNX Runtime on one thread.
 
     qdq_cnn.py [--archs x86-64-v3,x86-64-v4] [--rounds 8 --iterations 5]
 
-What is expected is ONNX Runtime's result without its fusions, which computes in fp32 between the quantizations: sums of
-integers are exact, so that a number beside a tie is rounded otherwise, here and there. With its fusions ONNX Runtime differs
-by as much.
+The expected result is ONNX Runtime's without its fusions, which computes in fp32 between the quantizations. Sums of
+integers are exact, so that some numbers near a tie are rounded differently. With its fusions ONNX Runtime differs by as
+much.
 """
 
 import numpy as np
@@ -18,7 +18,8 @@ STEPS = 1e-2  # of the largest result: a few steps of quantization on the way
 
 
 class QuantizedResNet:
-    """As ONNX Runtime's static quantization writes it: weights and biases are integers with DequantizeLinear behind them."""
+    """In the form of ONNX Runtime's static quantization: weights and biases are integers, followed by
+    DequantizeLinear."""
 
     def __init__(self, seed=0):
         self.random = np.random.default_rng(seed)

@@ -41,7 +41,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """A layer of a transformer with its norms in front."""
+    """A pre-norm layer of a transformer."""
 
     def __init__(self, width, attention, layers):
         super().__init__()
@@ -237,13 +237,13 @@ SGD = {"rate": 0.1}
 
 @dataclasses.dataclass
 class Network:
-    build: object  # makes the module
-    draw: object   # makes the samples of some steps, from a generator of numbers
-    batch: int     # samples of a step
-    loss: object   # of the scores and the labels
-    train: str     # the loss as an entry of `train:`
-    labels: str    # the array that the loss reads
-    reads_labels: bool = False  # the model reads it, too
+    build: object  # Makes the module.
+    draw: object   # Makes the samples of some steps, from a generator of numbers.
+    batch: int     # Samples of a step.
+    loss: object   # From the scores and the labels.
+    train: str     # The loss as an entry of `train:`.
+    labels: str    # The array that the loss reads.
+    reads_labels: bool = False  # The model reads it, too.
     optimizer: str = "adamw"
     numbers: dict = dataclasses.field(default_factory=lambda: ADAMW)
     clip: float = 1.0  # of the norm of all gradients; 0: none

@@ -3,9 +3,9 @@
     tune.py [--case NAME]... [--pairs 30 --iterations 8]
 
 Tunes the MLP over a link as slow as its product, and Adam through shared memory, each from a schedule that has only
-layouts. What is found is compiled twice from its file (the executables must be equal bytes), and run in turns with the
-shipped schedule: `ratio` is the median over pairs of tuned / shipped with its 95 % interval, as in overlap.py. A tuned one
-that is slower beyond doubt is exit 1.
+layouts. The result is compiled twice from its file (the executables must have equal bytes), and run in turns with the
+shipped schedule. `ratio` is the median over pairs of tuned / shipped with its 95 % interval, as in overlap.py. A tuned
+one that is significantly slower is exit 1.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from load import median_interval
 
 
 def cases():
-    """Of each: what is tuned, from which schedule, with which arguments of the programs."""
+    """For each case: the model, the schedule to start from, the shipped one, and whether it uses the link."""
     by_name = {case.name: case for case in overlap.cases()}
     mlp, adam = by_name["mlp"], by_name["adam 1M"]
     return [(mlp, mlp.schedules[0], overlap.SAMPLES / "mlp" / "tp2_overlap.yaml", True),

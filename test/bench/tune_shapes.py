@@ -2,11 +2,13 @@
 
     tune_shapes.py [SHAPE...] [--threads N]
 
-The shapes are those of networks that `./dev bench` runs: products of GPT-2, BERT and a Llama for 1, 16 and 128 rows, and convolutions of ResNet,
-MobileNet, DenseNet and ResNeXt, each between kernels that let its image lie as it wants to. `tune` has at most 100 trials for
-each; then `tune --all` measures every legal strategy with every parameter, by all threads and by one, in one program and in turns. `default`, `tuned` and
-`best` are of that program: milliseconds of a launch, the shortest. `fraction` is best / tuned, `again` that of a second such program,
-where the best of the first is looked up, since the shortest of many noisy times is too short. A fraction below 0.95 in both is exit 1.
+The shapes are from networks that `./dev bench` runs. They are products of GPT-2, BERT and a Llama for 1, 16 and 128
+rows, and convolutions of ResNet, MobileNet, DenseNet and ResNeXt. Each convolution is between kernels that accept any
+layout of its image. `tune` has at most 100 trials for each. Then `tune --all` measures every legal strategy with every
+parameter, with all threads and with one, in one program and in turns. `default`, `tuned` and `best` are from that
+program: milliseconds of the shortest launch. `fraction` is best / tuned. `again` is the same for a second such program,
+with the best of the first, since the shortest of many noisy times is too short. A fraction below 0.95 in both is exit
+1.
 """
 
 import argparse
@@ -66,7 +68,7 @@ SHAPES = {
 
 
 def rows_of(table):
-    """Of each strategy that was measured for the kernel: milliseconds, and whether it is chosen."""
+    """For each strategy that was measured for the kernel: milliseconds, and whether it is chosen."""
     rows = {}
     for line in table.splitlines():
         cells = [cell for cell in re.split(r"  +", line.strip()) if cell]

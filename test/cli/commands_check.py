@@ -154,7 +154,7 @@ def check_progress():
 
 
 def check_environment():
-    """What the machine lacks is exit 6, a compiler that fails exit 4."""
+    """A tool that the machine lacks is exit 6, a compiler that fails exit 4."""
     def compile_in(**variables):
         return harness.weft("compile", MODEL, "-o", FOLDER / "lacking", env=dict(os.environ, **variables))
 
@@ -209,7 +209,7 @@ def limited_to(size):
 
 
 def check_full_disk():
-    """What cannot be written whole is not written at all, and what was there stays."""
+    """Files that cannot be written completely are not written at all, and old ones stay."""
     folder = FOLDER / "full"
     folder.mkdir()
     page, program = folder / "page.html", folder / "program"

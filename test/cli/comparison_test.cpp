@@ -1,4 +1,4 @@
-// What counts as equal, and programs that end in their own ways.
+// Equality of results, and programs that end in different ways.
 #include "cli/comparison.h"
 
 #include <doctest/doctest.h>

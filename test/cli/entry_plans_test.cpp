@@ -19,7 +19,7 @@ TEST_CASE("entry plans: what does not pay in the whole program is dropped") {
   options.quiet = true;
   const Machine machine;
   const PlanRequest request{"plan.yaml", "weft: 1\n", machine, 2};
-  // Two columns behind each other: in front of the second product everything is gathered.
+  // Two products by columns in sequence: everything is gathered before the second one.
   ShardingPlan layouts;
   layouts.mesh = {{"x", 2}};
   const auto predicted = [&](const std::vector<PlannedEntry>& entries) {

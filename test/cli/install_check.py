@@ -11,7 +11,7 @@ import harness
 
 MODEL = harness.ROOT / "samples" / "mlp" / "mlp.onnxtxt"
 SCHEDULE = harness.ROOT / "samples" / "mlp" / "tp2.yaml"
-# Hides the tree behind an empty folder, for this command alone; then compiles and runs.
+# Mounts an empty folder over the tree, for this command alone; then compiles and runs.
 SCRIPT = """
 set -e
 mount -t tmpfs none "$ROOT"

@@ -1,4 +1,4 @@
-// JSON text by paths. What traces are refused with stands in timeline_test.cpp.
+// JSON text by paths. Refusals of traces are tested in timeline_test.cpp.
 #include "cli/json_items.h"
 
 #include <doctest/doctest.h>

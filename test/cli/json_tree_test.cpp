@@ -1,4 +1,4 @@
-// JSON as a tree, with where each value begins. What problem files are refused with stands in solve_check.py.
+// JSON as a tree, with the position of each value. Refusals of problem files are tested in solve_check.py.
 #include "cli/json_tree.h"
 
 #include <doctest/doctest.h>

@@ -67,7 +67,8 @@ def check_wrong():
 
 
 def check_capacity():
-    """What does not fit a rank of the machine is refused, as by a limit of the schedule; a capacity that fits is not."""
+    """A program that does not fit a rank of the machine is refused, as by a limit of the schedule. One that fits is
+    not."""
     for capacity, refused in (("1KB", True), ("8GB", False)):
         path = machine(f"capacity_{capacity}", (HOST % "1ms").replace("8GB", capacity))
         for verb, flags in (("compile", ("--emit", "source", "-o", FOLDER / "fits")), ("explain", ())):

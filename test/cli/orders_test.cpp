@@ -38,7 +38,7 @@ std::string of_block(const char* name, const char* pass, int micro_batch) {
   return format(R"(, "block": "{}", "pass": "{}", "micro_batch": {})", name, pass, micro_batch);
 }
 
-/// What is read of a trace of these events.
+/// The result of reading a trace with these events.
 std::optional<Trace> trace_of_events(const std::vector<std::string>& events, Diags& diags) {
   const WorkFolder folder;
   const std::string path = folder.path() + "/trace.json";

@@ -42,7 +42,7 @@ def pixels(picture, text, kind):
 
 
 def lanes(picture, text):
-    """What boxes stand below each other: runs of rows with pixels of one kind's colours, as high as a box."""
+    """The boxes from top to bottom: runs of rows with pixels of one kind's colours, as high as a box."""
     found, height, last = [], 0, None
     for compute, exchange, marked in zip(*(pixels(picture, text, kind) for kind in ("compute", "exchange", "critical"))):
         now = "compute" if compute > exchange else "exchange" if exchange else last if marked else None
@@ -182,7 +182,7 @@ def measure_again():
 
 
 def check_plan():
-    """Of a plan the bars: computation, communication and memory of each way to run the model."""
+    """The bars of a plan: computation, communication and memory of each way to run the model."""
     page, machine = FOLDER / "plan.html", harness.ROOT / "samples" / "machines" / "host-2-cores.yaml"
     result = harness.weft("plan", MODEL, "--machine", machine, "--quiet", "--page", page)
     picture = screenshot(page) if harness.check("plan/is made", result[0] == 0, result[2][-300:]) else None

@@ -41,7 +41,7 @@ def cost_and_peak(problem, choices):
 
 
 def score_of(letter):
-    """The score of one instance; 0 where its solution is none."""
+    """The score of one instance; 0 if its solution is invalid."""
     file = CORPUS / f"{letter}.json.gz"
     status, out, err = harness.weft("solve", file, "--seconds", str(SECONDS), "--json", timeout=SECONDS + 120)
     if not harness.check(f"{letter}/solved", status == 0, err[-300:]):

@@ -10,7 +10,7 @@ def limits_of(case):
 
 
 def fault_of(case, starts, limits):
-    """What is wrong with a schedule: starts of each micro-batch's blocks."""
+    """The error in a schedule, given by the starts of each micro-batch's blocks."""
     place = {block["id"]: at for at, block in enumerate(case["blocks"])}
     for times in starts:
         for at, block in enumerate(case["blocks"]):
@@ -35,7 +35,7 @@ def unrolled(row, micro_batches, period_length=None):
 
 
 def faults(case, row, micro_batches=40):
-    """What is wrong with the periodic schedule over so many micro-batches, and with each makespan's."""
+    """Errors in the periodic schedule over this many micro-batches, and in each makespan's schedule."""
     found = [fault_of(case, unrolled(row, micro_batches), limits_of(case))]
     found.append(fault_of(case, unrolled(row, micro_batches), row["peak_memory"]))
     if max(row["peak_memory"]) != row["memory"]:

@@ -131,7 +131,7 @@ def unstored_gpt(layers, width, heads):
 
 
 def cards(ranks):
-    """So many H100, eight in each machine."""
+    """A machine file with `ranks` H100, eight in each machine."""
     file = FOLDER / f"h100_{ranks}.yaml"
     of_32 = (harness.ROOT / "samples" / "machines" / "dgx-h100-x4.yaml").read_text()
     file.write_text(re.sub(r"ranks: 32", f"ranks: {ranks}", of_32))
@@ -274,7 +274,7 @@ def check_recomputation():
 
 
 def check_transforms():
-    """A collective that can hide behind what is computed beside it."""
+    """A collective that can be hidden by concurrent computation."""
     model = harness.make_gpt2(FOLDER / "hidden.onnx", "--layers", "2", "--width", "256", "--heads", "8", "--vocab", "512", "--context", "128")
     file, sizes = FOLDER / "transformed.yaml", ("--dim", "batch=1", "--dim", "seq=128")
     status, _, err = harness.weft("plan", model, "--machine", machine(2), "--level", "transforms", "-o", file, *sizes)
@@ -308,7 +308,7 @@ def check_savings():
 
 
 def check_kept_layouts():
-    """What the user has chosen stays, and the rest is chosen around it."""
+    """The user's choices stay, and the rest is chosen to fit them."""
     kept = FOLDER / "kept_mesh.yaml"
     kept.write_text('weft: 1\nmesh: {a: 2, b: 2}\nshard:\n  "fc_weight": {b: 1}  # mine\n')
     file, text = plan("kept", MLP, machine(4), "--keep", kept)
@@ -333,7 +333,7 @@ def check_auto():
         harness.check(f"auto/{name}", status == 2 and "--auto" in err, f"exit {status}: {err[-300:]}")
 
 
-# Of each kind of model: who writes it, what stays of a schedule, and how people slice it over four ranks.
+# For each kind of model: the script that writes it, the kept schedule, and the usual slicing over four ranks.
 SAMPLES = {
     "llama": ("llama/make.py", ("--groups", "4", "--width", "256", "--hidden", "640"), "dims: {batch: 1, seq: 32}\n", ("llama/tp2.yaml",)),
     "llama, two groups": ("llama/make.py", ("--width", "256", "--hidden", "640"), "dims: {batch: 1, seq: 32}\n", ("llama/tp4.yaml",)),

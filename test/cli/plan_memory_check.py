@@ -1,6 +1,6 @@
 # test: slow
-"""Plans of random trainings on random machines fit: what `weft plan` says of a rank's memory and of the time is what the
-program that its schedule makes needs and takes, and no schedule that it writes is refused. 12 trainings, 2,000 in `full`;
+"""Plans of random trainings on random machines fit. The memory of a rank and the time that `weft plan` states equal
+those of the schedule's program, and no schedule that it writes is refused. By default 12 trainings, in `full` 2,000;
 every twelfth with stages, every sixth with transforms.
 
     plan_memory_check.py [FIRST [COUNT]]   the trainings of these seeds
@@ -97,7 +97,7 @@ def needed(program):
 
 
 def explained(model, *flags):
-    """What explain says of the memory of the fullest rank, and of the time; its status and messages."""
+    """The memory of the fullest rank and the time, both by explain; its status and messages."""
     status, out, err = harness.weft("explain", model, "--json", *flags)
     if status != 0:
         return None, None, status, err

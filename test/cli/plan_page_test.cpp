@@ -26,7 +26,7 @@ Machine four_ranks() {
   return machine;
 }
 
-/// What stands between two texts, from a position on, which becomes that behind them; "" at the end.
+/// The text between two texts, from position `at` on; "" at the end. `at` moves to the position after them.
 std::string between(const std::string& text, const std::string& open, const std::string& close, size_t& at) {
   const size_t begin = text.find(open, at);
   const size_t end = begin == text.npos ? text.npos : text.find(close, begin + open.size());

@@ -9,7 +9,7 @@ using namespace weftc;
 
 namespace {
 
-/// Of a schedule that search_recomputation has been given, what it keeps: the choice of that number.
+/// The number of the choice that a schedule from search_recomputation keeps.
 size_t choice_of(const Schedule& schedule) {
   const auto& recompute = schedule.train->recompute;
   return recompute ? std::stoul(recompute->kept->front()) : 0;

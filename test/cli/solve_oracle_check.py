@@ -28,7 +28,7 @@ LEAST_PROVED = 0.99  # of the values that weft prints
 
 
 def weft_answer(case, copies):
-    """What weft prints of a problem, None where it says that no order keeps the limits, and its file."""
+    """weft's output for a problem, or None if it says that no order keeps the limits; and the problem's file."""
     file = FOLDER / f"{case['name']}.json"
     file.write_text(json.dumps({"cases": [case]}))
     flags = ["--json", "--per-period", copies, "--micro-batches", MICRO_BATCHES]

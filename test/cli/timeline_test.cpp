@@ -63,7 +63,7 @@ std::string trace_of(const std::vector<std::string>& events) {
   return "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + join(events, ",\n") + "\n]}\n";
 }
 
-/// What reading it is refused with.
+/// The refusal of a trace with this text.
 std::string refusal(const std::string& text) {
   const TraceText file(text);
   Diags diags;

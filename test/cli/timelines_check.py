@@ -39,7 +39,7 @@ def page_of(name, path):
 
 
 def tips(tree):
-    """What is said of the boxes."""
+    """The titles of the boxes."""
     return [title.text for rect in tree.iter(f"{SVG}rect") for title in rect.iter(f"{SVG}title")]
 
 
@@ -61,7 +61,7 @@ def check_predicted():
 def check_json():
     status, out, err = harness.weft("explain", MODEL, *OVERLAP, "--json", "--ceiling", "latency=2", "--ceiling", "step=1")
     line = json.loads(out)["timeline"] if status == 0 else {}
-    # fc, four chunks of proj, four of far, which begin behind the first proj and take 3 s each.
+    # fc, four chunks of proj, four of far, which begin after the first proj and take 3 s each.
     seconds = [round(line.get(key, 0)) for key in ("seconds", "computation", "communication", "either")]
     harness.check("explain/json/timeline", seconds == [14, 5, 12, 14], f"exit {status}: {seconds} {err[-200:]}")
     harness.check("explain/json/hidden", round(line.get("hidden", 0), 3) == 0.6, line)

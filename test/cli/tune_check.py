@@ -93,7 +93,7 @@ def check_growing_cache():
         text = best.read_text()
         harness.check("cache/times all", "nan" not in text and "exit code" not in text, text)
         best.unlink()
-    # What the untimed run leaves fills the cache: the first run that is timed begins from there.
+    # The untimed run leaves a full cache, from which the first timed run begins.
     program, state = FOLDER / "cache_program", FOLDER / "cache_state"
     harness.weft("compile", files["model"], "--schedule", files["schedule"], "-o", program)
     expect("cache/three rows", harness.run([program, "--random-inputs", "1", "--iterations", "3", "--save-state", state]), 0)

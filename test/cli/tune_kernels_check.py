@@ -1,6 +1,6 @@
 # test: slow
-"""`weft tune` of kernels: what it says beforehand, that it ends in time or by a signal with a schedule that compiles, that a
-later run goes on from there, and that what it pins is what is built."""
+"""`weft tune` of kernels: its announcement, its end in time or by a signal with a schedule that compiles, a later run
+that continues from there, and pins that determine the build."""
 
 import json
 import pathlib
@@ -44,7 +44,7 @@ def compiles(name, model, best):
 
 
 def known(err):
-    """Of how many candidates a record was found, and of how many there were."""
+    """The number of candidates with a record, and of all candidates."""
     found = re.search(r"(\d+) of (\d+) candidates were known", err)
     return (int(found.group(1)), int(found.group(2))) if found else (None, None)
 
@@ -66,7 +66,7 @@ def check_end(model):
 
 
 def check_interrupt(model, best):
-    """Behind the first kernel, whose figures are kept."""
+    """Interrupts it after the first kernel, whose figures are kept."""
     with subprocess.Popen(list(map(str, command(model, best))), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         lines = []
         for line in process.stderr:

@@ -2,14 +2,14 @@
 
     oracle.py < QUESTIONS > ANSWERS, a JSON object in each line
 
-A question is a case of `weft solve` with "copies", the micro-batches that a period holds, "limits", that of each device
-or null, and "dropped", a list of constraints to leave out, for tests of the test. An answer has "period" (of all copies
-together; null where there is none), "memory" (the highest peak of a device) and "undecided" (the solver gave up).
+A question is a case of `weft solve` with three more fields. The micro-batches in a period are "copies". The limits of
+devices, or null, are "limits". Constraints to leave out, for tests of the test, are "dropped". An answer has "period"
+(of all copies together, or null), "memory" (the highest peak of a device) and "undecided" (the solver gave up).
 
 For a given period T, block i of copy c starts at T * stage + rest, 0 <= rest < T, and again every T. Blocks of a device
-are disjoint on the circle of length T. When a block starts, a device holds what all blocks that have started took and
-gave back; as the changes of a micro-batch add up to 0, what counts is by how many stages each differs, and who has come
-first on the circle.
+are disjoint on the circle of length T. When a block starts, a device holds the sum of the changes of all blocks that
+have started. The changes of a micro-batch add up to 0, so only the differences of stages and the order on the circle
+count.
 
 Stages up to twice the blocks are enough. Let the blocks of a copy be in stages up to x, and from x + 3 on. The later
 ones can start a period earlier: none of the others waits for them, and those that they wait for start before T * (x + 1)
@@ -23,7 +23,7 @@ import sys
 
 from ortools.sat.python import cp_model
 
-# Of the solver's own clock, which counts work: the same answer on every machine.
+# The limit by the solver's own clock, which counts work, so that every machine gives the same answer.
 MOST_WORK = 60
 
 

@@ -1,7 +1,7 @@
 """Random pipeline problems in the form that `weft solve` reads, each a function of its name alone.
 
-What a block takes on a device, blocks behind it give back there: `weft solve` refuses everything else, and only then can
-a periodic schedule be filled and drained without more memory (oracle.py relies on that too).
+Memory that a block takes on a device is given back there by later blocks. `weft solve` refuses everything else. Only
+then can a periodic schedule be filled and drained without more memory (oracle.py relies on that too).
 """
 
 import itertools
@@ -13,7 +13,7 @@ LONGEST = 6
 
 
 class Builder:
-    """The blocks of a problem, in an order in which each stands behind its predecessors."""
+    """The blocks of a problem, in an order in which each follows its predecessors."""
 
     def __init__(self, draw, devices):
         self.draw, self.devices, self.blocks = draw, devices, []
@@ -26,7 +26,7 @@ class Builder:
         return block["id"]
 
     def pad(self, count, last):
-        """Blocks without memory, one behind the other, until there are so many; the last of them, or what came before."""
+        """Adds blocks without memory in sequence, until there are `count`. Returns the last of them, or `last`."""
         while len(self.blocks) < count:
             last = [self.add(self.some_devices(), last)]
         return last
@@ -41,7 +41,7 @@ class Builder:
 
 
 def chain(build, count):
-    """Forward blocks one behind the other, then their backward blocks in reverse."""
+    """Forward blocks in sequence, then their backward blocks in reverse."""
     stages = [(build.some_devices(), build.amount()) for _ in range(count // 2)]
     last = []
     for devices, memory in stages:
@@ -64,7 +64,7 @@ def split(build, count):
 
 
 def towers(build, count):
-    """Two chains that meet in a block and part again behind it; the backward blocks of each in reverse."""
+    """Two chains that join in a block and split again after it; the backward blocks of each in reverse."""
     lengths = [count // 4, (count - 2) // 2 - count // 4]
     towers = [[(build.some_devices(), build.amount()) for _ in range(length)] for length in lengths]
     ends = []
@@ -104,7 +104,7 @@ def parts(build, count):
 
 
 def graph(build, count):
-    """Any acyclic graph; memory goes from blocks to any behind them on the same devices."""
+    """Any acyclic graph. Memory of a block is freed by any later block on the same devices."""
     sets = [build.some_devices() for _ in range(max(count // 3, 2))]
     for at in range(count):
         most = build.draw.choice((1, 1, 2))
@@ -132,7 +132,7 @@ LIMITS = ("none", "loose", "tight", "own")
 
 
 def peaks_of(case):
-    """What each device holds at most while the blocks of one micro-batch run one behind the other."""
+    """The peak memory of each device while the blocks of one micro-batch run in sequence."""
     peaks = []
     for device in range(case["num_devices"]):
         peaks.append(max(itertools.accumulate(block["memory"] for block in case["blocks"] if device in block["devices"]), default=0))

@@ -1,8 +1,8 @@
 """Models as their frameworks export them today: a script such as conformance/exports/make.py in a Python environment of its
 own.
 
-The environment has what a file of requirements beside the script names, lies in build/ and is made when it is first asked
-for; that takes gigabytes, hence only `full` asks, and what else runs uses what is there.
+The environment has the packages of a file of requirements beside the script. It lies in build/ and is made at first
+use. That takes gigabytes, so only `full` makes it, and other runs use an existing one.
 """
 
 import concurrent.futures
@@ -15,7 +15,7 @@ INSTALL_SECONDS, EXPORT_SECONDS = 1800, 1800
 
 
 def interpreter(requirements, name, installs=True):
-    """The environment's Python and "", or None and why there is none; `installs` says whether it may be made."""
+    """The environment's Python and "", or None and the reason. `installs` says whether it may be made."""
     place, wanted = harness.ROOT / "build" / name, requirements.read_text()
     installed = place / "installed"
     with harness.locked(harness.ROOT / "build" / f"{name}.lock"):

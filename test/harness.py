@@ -1,4 +1,4 @@
-"""What every check script uses: result lines, the compiler, scratch folders, the corpus.
+"""The base of every check script: result lines, the compiler, scratch folders, the corpus.
 
 A check script is a file test/**/NAME_check.py. Its first lines hold `# test: LABEL` with LABEL fast, slow or full.
 It prints one line a case (PASS name, FAIL name: why, SKIP name: reason); every other line is its log.
@@ -78,8 +78,8 @@ def run(command, timeout=600, **more):
 
 
 def weft_command(*arguments):
-    """The compiler with these arguments. What is compiled for the host is for one level of CPUs unless they say otherwise: the
-    default's two take longer, and are what levels_check.py is about."""
+    """The compiler with these arguments. Programs for the host are compiled for one level of CPUs unless the arguments
+    say otherwise. The default's two levels take longer, and levels_check.py tests them."""
     compiles = arguments and arguments[0] in ("compile", "verify", "verify-many", "tune")
     is_said = any(str(word).split("=")[0] in ("--arch", "--target", "-h", "--help") for word in arguments)
     level = ["--arch", "x86-64-v3"] if compiles and not is_said and platform.machine() == "x86_64" else []

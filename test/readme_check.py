@@ -1,5 +1,5 @@
 # test: fast
-"""What README.md says about operators is what the compiler says."""
+"""README.md's table of operators equals the compiler's."""
 
 import harness
 import readme_table

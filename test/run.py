@@ -4,9 +4,9 @@
     run.py GROUP...   only these groups             run.py list          the groups and their labels
 The last line is `N passed, N failed, N skipped`; the exit code is 1 if a case failed.
 
-Two groups run beside each other, or as many as half the cores; those that take long say `# test: LABEL, long` and begin
-first, so that no core is left alone at the end. What is timed against a clock says `# test: LABEL, alone`: these groups
-run before all others, one after another.
+Two groups run at a time, or as many as half the cores. Long ones have `# test: LABEL, long` and begin first, so that
+cores are busy until the end. Groups that measure time have `# test: LABEL, alone`: they run before all others, one
+after another.
 """
 
 import collections

@@ -91,7 +91,7 @@ def check_programs(folder):
 
 
 def outputs_of(program, folder, *flags):
-    """What a program writes for random inputs, by file name; None and a failure if it does not end well."""
+    """A program's outputs for random inputs, by file name; None and a failure if it fails."""
     status, _, err = harness.run([program, "--random-inputs", "5", "--iterations", "3", "--output-dir", folder, *flags])
     if not harness.check(f"tsan/programs/{folder.name}", status == 0, f"exit {status}: {err[-600:]}"):
         return None

@@ -1,4 +1,5 @@
-// What tests of passes share: a model in ONNX text and a schedule, brought to a form, evaluated on N virtual ranks.
+// Shared by tests of passes: compiles a model in ONNX text with a schedule up to some pass, and evaluates it on N
+// virtual ranks.
 #pragma once
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 # test: fast
-"""What the tree promises about itself: who includes whom, diagnostic ids, formatting, words that do not belong here.
+"""Rules of the source tree: includes between folders, diagnostic ids, formatting, forbidden words.
 
 Sizes of files and functions are printed, not failed; ids that no test produces are listed, and failed with WEFT_STRICT_IDS=1.
 """
@@ -69,7 +69,8 @@ def check_includes(sources):
 
 
 def include_graph(sources):
-    """What each file of the product includes of its own folder; a header and its source are one node, without suffix."""
+    """For each file of the product, its includes from its own folder. A header and its source are one node, without
+    suffix."""
     names = {str(path.relative_to(ROOT)): str(path.relative_to(ROOT).with_suffix("")) for path in sources}
     edges = {}
     for path, text in sources.items():

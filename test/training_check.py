@@ -38,8 +38,8 @@ def schedule(reference, folder):
 
 
 def train(program, data, first, last, folder):
-    """The loss before step `last`, counted from 1, when the steps from `first` to it have been made; the states before them
-    lie in folder/states{first - 1}, and those behind them in folder/states{last}."""
+    """The loss before step `last`, counted from 1, when the steps from `first` to it have been made; the states before
+    them lie in folder/states{first - 1}, the states after them in folder/states{last}."""
     flags = ["--iterations", last - first + 1, "--output-dir", folder, "--save-state", folder / f"states{last}"]
     for name, batches in data.items():
         for step in range(first, last + 1):
@@ -85,7 +85,7 @@ def check_losses(name, reference, losses):
 
 
 def check_statistics(name, reference, states):
-    """Running statistics behind the last step."""
+    """Running statistics after the last step."""
     wanted = parts(reference, "statistics")
     for statistic, array in wanted.items():
         error = harness.relative_error(np.load(states / f"{statistic}.npy"), array)

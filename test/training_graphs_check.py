@@ -14,11 +14,11 @@ import harness
 
 # Relative, of the loss, which ONNX Runtime has written with eight digits.
 LOSS_TOLERANCE = 1e-6
-# Of updated weights, as a part of the largest change, and one unit in the last place of the largest weight: the weights are
-# stored with 32 bits, and nothing smaller is known of how far they have moved.
+# The tolerance of updated weights: this fraction of the largest change, plus one unit in the last place of the largest
+# weight. Weights are stored with 32 bits, so smaller changes are unknown.
 CHANGE_TOLERANCE = 1e-5
-# ONNX Runtime's AdamWOptimizer with adam_mode 1, which is transformers': epsilon is added in front of the correction of the
-# second moment, not behind it as by PyTorch's.
+# ONNX Runtime's AdamWOptimizer with adam_mode 1, which is transformers': epsilon is added before the correction of the
+# second moment, not after it as in PyTorch.
 TRANSFORMERS_ADAMW = """<domain: "test", opset_import: ["" : 18]>
 step <alpha: float = 0.9, beta: float = 0.999, epsilon: float = 1e-8> (w, g, m, v, step, rate) => (w_next, m_next, v_next)
 {
@@ -107,7 +107,7 @@ def compiled(folder, name, model, *flags):
 
 
 def results(folder, program, inputs, *flags):
-    """What a run writes, by names, or None after a failed case."""
+    """The outputs of a run, by name, or None after a failed case."""
     out = folder / "out"
     for name, array in inputs.items():
         np.save(folder / f"{name}.npy", array)
@@ -212,7 +212,7 @@ def is_before(nodes, value):
 
 
 class Repair:
-    """What these files have that is no operator of ONNX or ONNX Runtime, as what is meant by it."""
+    """Replaces nodes of these files that are not operators of ONNX or ONNX Runtime by their meaning."""
 
     def __init__(self, graph):
         self.initializers, self.nodes = list(graph.initializer), []
@@ -251,7 +251,7 @@ class Repair:
         self.with_axes("ReduceSum", *node)
 
     def take_Gemm(self, inputs, outputs, attrs):
-        """Of more than two dimensions too."""
+        """Also for more than two dimensions."""
         made = f"{outputs[0]}_product"
         is_sum = len(inputs) > 2 and attrs["beta"]
         turns = {name: attrs[name] for name in ("transA", "transB")}
@@ -275,7 +275,7 @@ class Repair:
         self.add("LayerNormalizationGrad", [*inputs[:3], *statistics], outputs, "com.microsoft", **attrs)
 
     def take_GeluGrad(self, inputs, outputs, attrs):
-        """Of the value without the bias that was one of BiasGelu, and is added in front of Gelu here."""
+        """The operand is without BiasGelu's bias, which a separate Add before Gelu adds here."""
         biased = self.reader(inputs[1], "Add").output[0]
         self.add("GeluGrad", [inputs[0], biased], outputs, "com.microsoft", **attrs)
 
@@ -288,7 +288,7 @@ class Repair:
         return helper.make_model(cut, opset_imports=opsets, ir_version=9)
 
 
-# What is wrong with the files as they are, and what it is called.
+# Errors in the original files, with the ids of their diagnostics.
 REFUSED = {"transformer_train": ("Squeeze", "attribute-type"), "cct2_train_lp": ("description", "unknown-attribute"),
            "cct2_train_ft1": ("description", "unknown-attribute")}
 
@@ -322,7 +322,7 @@ class Network:
 
 
 def check_trained(network):
-    """Weft's gradients and its SGD, of the graph in front of the file's own loss."""
+    """Weft's gradients and SGD, for the graph before the file's own loss."""
     folder, repair = harness.scratch(f"training_graphs/{network.name}"), Repair(network.graph)
     scores = next(node.input[0] for node in network.graph.node if node.op_type == "SoftmaxCrossEntropyLoss")
     for node in is_before(network.graph.node, scores):

@@ -1,6 +1,6 @@
 # test: fast
-"""A loop without a trip count that collects an element a trip, with the bound that --dim gives its node: as many elements as it
-made trips, and exit 1 with the node's name where it made more."""
+"""A loop without a trip count that collects one element per trip, with a bound on its node by --dim. It has as many
+elements as trips, and exit 1 with the node's name if there are more trips than the bound."""
 
 import numpy as np
 import onnx

@@ -55,7 +55,7 @@ def attention_cases():
 
 
 def group_query_cases():
-    """4 query heads, 2 key heads of 16: a first prompt, and steps behind a past of 5."""
+    """4 query heads, 2 key heads of 16: a first prompt, and steps after a past of 5."""
     heads = {"num_heads": 4, "kv_num_heads": 2}
     cache = [Weight(real(16, 8)), Weight(real(16, 8))]
     rotated = {**heads, "do_rotary": 1}
@@ -214,7 +214,7 @@ def packed_cases():
     yield "packed_keys", [q, keys], [q, *[np.ascontiguousarray(keys[:, :, :, i]).reshape(2, 4, 8) for i in range(2)]]
 
 
-# What ONNX Runtime has on GPUs alone is compared with the same in NumPy.
+# Operators that ONNX Runtime has only on GPUs are compared with NumPy.
 def numpy_cases():
     x, bias, skip = real(2, 3, 8), real(8), real(2, 3, 8)
     yield "BiasAdd", "plain", [x, bias, skip], {}, x + bias + skip

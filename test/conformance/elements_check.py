@@ -28,7 +28,7 @@ def shrunk(dtype):
 
 
 def sampled(dtype, mode):
-    """What ONNX Runtime has of floats, without its fraction and in the range of the type."""
+    """ONNX Runtime's result for floats, truncated and clamped to the range of the type."""
     info = np.iinfo(dtype)
     x, grid = random.integers(max(info.min, -900), min(info.max, 900), (1, 2, 4, 5)).astype(dtype), \
         random.uniform(-1.2, 1.2, (1, 3, 3, 2)).astype(np.float32)

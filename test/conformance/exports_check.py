@@ -1,8 +1,8 @@
 # test: slow
 """Small networks of many families as PyTorch's exporters write them (exports/make.py), with batch, lengths and sizes of
-images open to bounds: one executable gives what ONNX Runtime gives for each of five requests, on two ranks that share the
-batch, too. In `full` all of them, as they are exported now, each at fixed shapes too, with no more memory than a program that
-is pinned to the bounds, and with the sequence sliced."""
+images open to bounds. One executable matches ONNX Runtime for each of five requests, also on two ranks that share the
+batch. In `full` all networks are exported anew and run also at fixed shapes and with the sequence sliced. They must
+take no more memory than a program that is pinned to the bounds."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ import families  # noqa: E402
 REQUESTS = 5
 # By default a few, of different families and of both exporters.
 DEFAULT = ("bart_script", "bert_export", "gpt2_script", "llama_export", "vit_script", "wav2vec2_script", "yolo_export")
-# One with a view of all rows in front of each product: what passes between the ranks is the mask.
+# A model with a view of all rows before each product: the ranks exchange the mask.
 SLICED = "gpt2_script"
 SLICED_COLLECTIVES = 2
 # How much more memory than a program that is pinned to the bounds: lengths, and small arrays of positions and indices that
@@ -35,7 +35,7 @@ def family_of(model):
 
 
 def session_of(model):
-    """What is compared with; of quantized models without fusions, which round otherwise."""
+    """The reference; for quantized models without fusions, which round differently."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     if "_bytes_" in model.stem:
@@ -73,7 +73,7 @@ def check_bounds(name, program, family, folder):
 
 
 def memory_bytes(model, dims, folder):
-    """What a rank of a program sets aside, and its weights."""
+    """The bytes that a rank of a program allocates, and its weights."""
     status, _, err = harness.weft("compile", model, *dims, "--emit", "source", "-o", folder / "source", "--quiet")
     if status != 0:
         raise RuntimeError(f"{model.stem} {dims}: {err[-300:]}")
@@ -89,7 +89,7 @@ def check_memory(model, family, folder):
 
 
 def check_requests(name, model, flags, program, folder):
-    """The program of the model with these flags, at each request; False where there is none."""
+    """Compiles the model with these flags and checks each request; False if it does not compile."""
     family = family_of(model)
     status, _, err = harness.weft("compile", model, *flags, "-o", program, "--quiet", timeout=300)
     if not harness.check(f"{name}/compiles", status == 0, f"exit {status}: {err[-400:]}"):

@@ -1,7 +1,7 @@
 # test: slow
-"""Sums of very many elements keep their digits: the error of each kind of sum against float64 is at most four times that of a
-pairwise sum in fp32, or of the rounding of the result. On the host and over the emulated cuda target, in fp32 and in 16 bits.
-In `full` for 10^2 to 10^7 elements."""
+"""Sums of very many elements keep their digits. The error of each kind of sum against float64 is at most four times the
+error of a pairwise sum in fp32, or of rounding the result. On the host and over the emulated cuda target, in fp32 and
+in 16 bits. In `full` for 10^2 to 10^7 elements."""
 
 import dataclasses
 import sys

@@ -23,8 +23,8 @@ DIMS = {
 }
 
 # Rounding to 8 bits of a value that lies in the middle goes either way: one step of the output's scale is 0.05 of it.
-# magika's first norm takes a variance of 1.2e-5 as the difference of mean squares of 0.49: by the order in which fp32 adds up, it is
-# off by 0.2 to 5 %, ONNX Runtime's too.
+# The first norm of magika computes a variance of 1.2e-5 as a difference of mean squares of 0.49. Depending on the order
+# of additions in fp32 it is off by 0.2 to 5 %, also in ONNX Runtime.
 TOLERANCES = {"qdq_multi_consumer": "--tolerance=0.06", "magika_standard_v3_3": "--tolerance=0.03"}
 
 

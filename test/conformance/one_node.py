@@ -47,7 +47,7 @@ def feed_of(operands):
 
 
 def results_of(model, operands):
-    """What ONNX Runtime computes, without changing the graph."""
+    """The results of ONNX Runtime without graph optimizations."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -40,7 +40,7 @@ def agrees(found, wanted):
 
 
 def requests_of(name, inputs):
-    """What the program is asked: of selections also such that nothing is selected, and everything."""
+    """The requests for the program; for selections also such that nothing is selected, and everything."""
     if name != "selections":
         return {"": inputs}
     size = np.abs(inputs["x"]) + 1

@@ -1,4 +1,4 @@
-"""What ONNX and ONNX Runtime say of an operator: operands with their types, and attributes, for each of its versions."""
+"""Schemas of operators in ONNX and ONNX Runtime: operands with their types, and attributes, for each version."""
 
 import collections
 import functools

@@ -112,8 +112,8 @@ def microsoft_nodes():
 
 
 def group_query_nodes():
-    """4 heads of 16, of keys 2; the total length is a dim of another input, as of a mask. ONNX Runtime takes several tokens
-    behind a past for a batch of one only, so that a batch has the dim `q`: a prompt or a token."""
+    """4 heads of 16, of keys 2; the total length is a dim of another input, as of a mask. ONNX Runtime accepts several
+    tokens after a past only for a batch of one, so that a batch has the dim `q`: a prompt or a token."""
     heads, rotated = {"num_heads": 4, "kv_num_heads": 2}, {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}
     caches = [weight(16, 8), weight(16, 8)]
 
@@ -313,7 +313,7 @@ def all_regions():
 
 
 def length_nodes(name, dim):
-    """What computes {name}.{dim}.length."""
+    """The nodes that compute {name}.{dim}.length."""
     parts = dim.split("-")
     made = [helper.make_node("Shape", [f"{name}.{part}"], [f"{name}.{part}.length"]) for part in parts]
     if len(parts) == 2:

@@ -21,7 +21,7 @@ from verify_many import Case, verify_many
 ROOM = 3
 # Integers that may be lengths or axes are known at compile time where there are few.
 FEW = 16
-# So many of the cases are taken at least, of a hundred; the others have dims that an operator does not take open.
+# The least number of accepted cases per hundred; the others have dims that an operator does not accept as open.
 TAKEN = 65
 
 

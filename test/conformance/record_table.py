@@ -22,7 +22,7 @@ Entry = collections.namedtuple("Entry", "key kind part value text")
 Base = collections.namedtuple("Base", "name key model feeds")
 
 GIVEN, LEFT_OUT = "given", "left out"
-# An evaluation that takes longer is none.
+# An evaluation that takes longer counts as missing.
 SECONDS = 20
 TYPES = {name: number for name, number in (
     ("float", 1), ("uint8", 2), ("int8", 3), ("uint16", 4), ("int16", 5), ("int32", 6), ("int64", 7), ("string", 8),
@@ -77,7 +77,7 @@ def read_base(name, path, data):
 
 
 def flags_of(base):
-    """What the compiler is told where nothing else says how long an open dim is."""
+    """The compiler's flag for an open dim without another bound."""
     dims = [dim for value in base.model.graph.input for dim in value.type.tensor_type.shape.dim]
     return "--dim=rows<=8" if any(dim.dim_param == "rows" for dim in dims) else ""
 
@@ -213,8 +213,8 @@ def by_runtime(base):
 
 
 def apart(evaluate, base):
-    """The results of a process of its own: ONNX Runtime ends the process on some models, and the onnx package's evaluator
-    does not end on some. None where there are none."""
+    """The results of a process of its own: ONNX Runtime ends the process on some models, and the onnx package's
+    evaluator does not end on some. None if there are no results."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
 

@@ -1,8 +1,8 @@
 # test: slow
-"""A table of what operators promise, made from their records and the schemas of ONNX and ONNX Runtime: each value of an
-attribute that has a few, each optional operand given and left out, each listed type of an operand. An entry is covered by a
-case of another group or by one made here, or record_table_reasons.txt says why not. By default a part of the cases is made,
-in full all of them.
+"""A table of the features of operators, made from their records and the schemas of ONNX and ONNX Runtime. Its entries
+are each value of an enumerated attribute, each optional operand given and left out, and each listed type of an operand.
+A case of another group or of this one covers each entry, or record_table_reasons.txt says why not. By default a part of
+the cases is run, in full all of them.
 
     record_table_check.py [PART_OF_A_NAME...]      only entries whose text holds one of the parts, all of their cases
 """
@@ -116,7 +116,7 @@ def report_entry(result):
 
 
 def check_unknown_values(records, bases):
-    """Of an attribute that has a few values every other value is refused."""
+    """For an enumerated attribute every other value is refused."""
     folder, cases = harness.scratch("record_table_unknown"), []
     for key, record in records.items():
         for name, attribute in record["attributes"].items():

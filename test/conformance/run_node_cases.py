@@ -16,7 +16,7 @@ CONVERTED_PACK = "onnx_pytorch_simple_tests"
 # Cases whose expected values were written with four digits.
 FLAGS = {"test_averagepool_2d_ceil_last_window_starts_on_pad": "--tolerance=5e-4"}
 
-# What they expect is drawn by NumPy's generator; ours is another.
+# NumPy's generator drew their expected results; Weft's generator is another.
 OTHER_DRAWS = ["test_bernoulli", "test_bernoulli_double", "test_bernoulli_double_expanded", "test_bernoulli_expanded",
                "test_bernoulli_seed", "test_bernoulli_seed_expanded", "test_training_dropout",
                "test_training_dropout_default", "test_training_dropout_default_mask", "test_training_dropout_mask"]

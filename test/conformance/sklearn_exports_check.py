@@ -1,7 +1,7 @@
 # test: slow
-"""scikit-learn's models as skl2onnx exports them (exports/make_sklearn.py), with `rows` open to a bound: one executable
-gives what ONNX Runtime gives for each number of rows, missing values included; and on two ranks with the rows sliced. In
-`full` they are trained and exported anew."""
+"""scikit-learn's models as skl2onnx exports them (exports/make_sklearn.py), with `rows` open to a bound. One executable
+matches ONNX Runtime for each number of rows, missing values included, also on two ranks with the rows sliced. In `full`
+they are trained and exported anew."""
 
 import pathlib
 

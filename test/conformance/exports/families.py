@@ -1,4 +1,4 @@
-"""What the models here take: their inputs, which of the dimensions are open, and requests within the bounds of these.
+"""Inputs of the models in this folder, their open dimensions, and requests within the bounds of these.
 
 Read by make.py, which writes the models, and by the check, which runs them. A file is NAME_script.onnx or
 NAME_export.onnx; NAME is a key of FAMILIES.
@@ -53,7 +53,7 @@ FAMILIES = {
     "detr": family(pixel_values=("float", "batch", 3, 64, 64)),
     **dict.fromkeys("convnext resnet mobilenet efficientnet densenet shufflenet unet yolo".split(), ANY_IMAGE),
     "vae_decoder": family(latents=("float", "batch", 4, "rows", "columns")),
-    # What was trained in float, in half the bits or as bytes.
+    # Models trained in float, converted to 16 bits or to bytes.
     "llama_half": HALF_TEXT,
     "vit_half": family(pixel_values=("half", "batch", 3, 32, 32))._replace(tolerance=HALF_TOLERANCE),
     "bert_bytes": TEXT,

@@ -211,7 +211,7 @@ class Yolo(nn.Module):
 
 
 class VaeDecoder(nn.Module):
-    """Of a latent diffusion model: images from latents."""
+    """The decoder of a latent diffusion model: images from latents."""
 
     def __init__(self):
         super().__init__()
@@ -282,7 +282,7 @@ def export(name, make, folder):
 
 
 class Requests(quantization.CalibrationDataReader):
-    """What the ranges of activations are measured with."""
+    """The data for the calibration of activations' ranges."""
 
     def __init__(self, family):
         lengths = [families.lengths(family, number) for number in range(5)]

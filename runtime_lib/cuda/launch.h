@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime, and launches: the only file that knows how the emulation of tests starts a kernel.
+// Errors of the CUDA runtime, and launches. Only this file depends on how the emulation of tests starts a kernel.
 #pragma once
 #include "failure.h"
 #include "toolkit.h"
@@ -6,17 +6,17 @@
 
 namespace weft {
 
-/// Throws where a call failed: exit 6 for what the machine lacks, else 70.
+/// Throws if a call failed: exit 6 if the machine lacks something, else 70.
 void check_cuda(cudaError_t error, const char* what);
 
 #if !defined(WEFT_EMULATE)
-/// Throws (environment) where the device has no room for all blocks of all ranks that share it at once.
+/// Throws (environment) if the device cannot hold all blocks of all ranks that share it at once.
 void check_resident(const void* kernel, Grid grid, int sharers);
 #endif
 
 /// Resident: all blocks run at the same time, also those of the `sharers` ranks that share the device; 0: they need
-/// not. No cooperative launch, since such kernels of several ranks on one device may run one after another, and they
-/// wait for each other.
+/// not. It is not a cooperative launch: such kernels of several ranks on one device may run in sequence, but they wait
+/// for each other.
 inline void launch_kernel(cudaStream_t stream, const KernelEntry& kernel, Grid grid, void** arguments,
                           int sharers = 0) {
 #if defined(WEFT_EMULATE)

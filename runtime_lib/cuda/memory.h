@@ -24,7 +24,7 @@ inline DeviceBytes device_bytes(int64_t bytes, const char* what) {
   return DeviceBytes(static_cast<char*>(at));
 }
 
-/// Zeros that device and host see at one address.
+/// Zeroed memory that device and host access at one address.
 template <class T>
 Pinned<T> pinned(size_t count) {
   void* at = nullptr;

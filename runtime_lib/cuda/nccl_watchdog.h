@@ -1,6 +1,6 @@
-// NCCL's calls on the host wait for other ranks, some of them without a bound: to make a communicator, or to connect at
-// the first message. Where the rank is a process of its own, a thread ends it when that takes too long, or when another
-// rank has failed: nothing else gets it out of there.
+// NCCL's calls on the host wait for other ranks, some without a bound: to make a communicator, or to connect at the
+// first message. If the rank is a process of its own, a thread ends it when that takes too long, or when another rank
+// has failed. There is no other way out of such a call.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -16,7 +16,7 @@ class NcclWatchdog {
   explicit NcclWatchdog(const CudaState& state);
   ~NcclWatchdog();
 
-  /// While it lives, the rank's thread is inside NCCL.
+  /// While this object exists, the rank's thread is inside NCCL.
   class Call {
    public:
     Call(NcclWatchdog& watchdog, const char* what);

@@ -1,5 +1,5 @@
 // The headers of CUDA's toolkit and of the libraries that the runtime opens, and the files that hold those libraries.
-// Nothing else includes them, so that a toolkit whose functions have other names is told here.
+// Nothing else includes them, so that only this file needs to adapt to a toolkit with other names.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime.h>

@@ -1,11 +1,10 @@
-// Requests for memory that is read soon. They change nothing but the time that this takes, and ask for nothing where no
-// memory is.
+// Prefetches of memory that is read soon. They only affect time, and ignore invalid addresses.
 #pragma once
 #include <cstdint>
 
 namespace weft {
 
-/// Asks for the cache lines of `count` elements.
+/// Prefetches the cache lines of `count` elements.
 template <class T>
 [[gnu::always_inline]] inline void ask_to_read(const T* first, int64_t count) {
   constexpr int64_t kLineBytes = 64;

@@ -9,9 +9,10 @@
 // terms lie in panels of 16 columns, zero padded: words [ceil(n / 16)][k / numbers of a word][16], terms [ceil(n / 16)]
 // [blocks][scale, zero][16].
 //
-// Up to three rows read words as they lie. A number is masked out of its word, where it is worth 2^(bits * place) times
-// as much, and the element that it is multiplied with has been divided by that: both are exact. More rows share numbers
-// that were made floats in scratch memory. A row has the same bits either way, whichever thread computes it.
+// Up to three rows read words directly. A number is masked out of its word without a shift, which makes it 2^(bits *
+// place) times as large. The element by which it is multiplied was divided by the same factor: both are exact. With
+// more rows, numbers are converted to floats in scratch memory, which the rows share. A row has the same bits either
+// way, on any thread.
 #pragma once
 #include "weft/contract.h"
 #include "weft/scratch.h"
@@ -39,7 +40,7 @@ using FloatVector = Simd<float>::Vector;
 }
 
 /// Adds to sums[r][c], of R rows and P panels, the products of some blocks. `sum_block(b, sum)` adds those of block b
-/// to sum[R][V], as they are without scale. `row_sums` are the sums of the rows' elements, one for each block.
+/// to sum[R][V], without the scale. `row_sums` are the sums of the rows' elements, one for each block.
 template <int R, int P, class SumBlock>
 [[gnu::always_inline]] inline void sum_blocks(const float* const (&row_sums)[R], const float* terms,
                                               int64_t terms_stride, int64_t blocks, float* sums,
@@ -67,7 +68,7 @@ template <int R, int P, class SumBlock>
   }
 }
 
-/// The same of words as they lie; the rows' elements have been divided by what their numbers are worth too much.
+/// The same for packed words; the rows' elements were divided by the factors of their numbers.
 template <int kBits, int R, int P>
 [[gnu::noinline]] void words_tile(const float* const (&row)[R], const float* const (&row_sums)[R],
                                   const BlockWeight& weight, int64_t blocks, int64_t stored_blocks, float* sums) {
@@ -195,7 +196,7 @@ void put_blocks(const BlockProduct<kBits, A>& product, int64_t m0, int64_t m1, i
       put_row(m, n + c, std::min(kPanel, width - c), sums + (m - m0) * W + c, put);
 }
 
-/// R rows of P panels, whose elements `divided` are as words_tile wants them.
+/// R rows of P panels, with elements `divided` as words_tile needs them.
 template <int R, int P, int kBits, class A, class Put>
 void put_few(const BlockProduct<kBits, A>& product, const float* divided, int64_t panel, Put& put) {
   constexpr int W = P * int(kPanel);
@@ -224,7 +225,7 @@ void put_few_panels(const BlockProduct<kBits, A>& product, const float* divided,
   for (; begin < end; ++begin) put_few<R, 1>(product, divided, begin, put);
 }
 
-/// The sum of a block of a row, four sums side by side.
+/// The sum of a block of a row, in four parallel sums.
 template <class A>
 float block_sum(const A& a, int64_t m, int64_t first, int64_t size) {
   const RowCursor<1, TileRows<1, A>> row(tile_rows<1>(a, m, first));

@@ -1,4 +1,4 @@
-// Boxes of images as ONNX's NonMaxSuppression has them, and whether two of them overlap too much.
+// Boxes of images as in ONNX's NonMaxSuppression, and the test whether two of them overlap too much.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// Two corners (y, x, y, x), whichever they are; or the middle, the width and the height (x, y, w, h).
+/// Any two opposite corners (y, x, y, x); or the middle, the width and the height (x, y, w, h).
 enum class BoxForm : uint8_t { Corners, Middle };
 
 template <class T>
@@ -14,8 +14,8 @@ struct Box {
   T top, left, bottom, right, area;
 };
 
-/// How many boxes of a line stay at most, by what part of what they cover together two may overlap, and above which
-/// score a box is looked at, if there is such a score.
+/// The most boxes of a line that are kept, the largest allowed intersection over union of two boxes, and the score that
+/// a box must exceed, if there is one.
 template <class T>
 struct BoxLimits {
   int64_t most;
@@ -34,7 +34,7 @@ WEFT_HD Box<T> box_of(T a, T b, T c, T d) {
   return box;
 }
 
-/// Whether what both cover is more than that part of what they cover together.
+/// Whether the intersection over union is more than `overlap`.
 template <class T>
 WEFT_HD bool overlap(const Box<T>& a, const Box<T>& b, T most) {
   const T width = (a.right < b.right ? a.right : b.right) - (a.left > b.left ? a.left : b.left);

@@ -200,7 +200,7 @@ constexpr bool has_library_row() {
          std::find(kLibraryRows.begin(), kLibraryRows.end(), kRow) != kLibraryRows.end();
 }
 
-/// The tiles of a row of taps, for those who do not know it when they are compiled.
+/// The tile functions of a row of taps, for callers without compile-time knowledge of it.
 template <class T>
 struct RowTiles {
   using Call = void (*)(const TiledConvolution<T>&, const ConvolvedRow<T>&, const RowTile&);

@@ -12,7 +12,7 @@ namespace detail {
 template <class T, ScanOrder kOrder>
 using Running = std::conditional_t<kOrder.product, T, SumOfSums<T>>;
 
-/// The sum or the product of what was taken and one more element.
+/// Adds one more element to the sum or product.
 template <ScanOrder kOrder, class R, class T>
 WEFT_DEVICE R taken(R before, T element) {
   if constexpr (kOrder.product) return R(before * element);
@@ -21,8 +21,8 @@ WEFT_DEVICE R taken(R before, T element) {
 
 }  // namespace detail
 
-/// Calls put(outer, i, inner, sum) for each element, where load(outer, i, inner) gives what is summed. Each thread
-/// takes whole lines: neighbouring threads have neighbouring lines.
+/// Calls put(outer, i, inner, sum) for each element, where load(outer, i, inner) returns the summand. Each thread takes
+/// whole lines: neighbouring threads have neighbouring lines.
 template <class T, ScanOrder kOrder, class Load, class Put>
 WEFT_DEVICE void scan(int64_t outer, int64_t length, int64_t inner, const Load& load, const Put& put) {
   for (int64_t line = thread(); line < outer * inner; line += threads()) {
@@ -50,8 +50,8 @@ WEFT_DEVICE T warp_scan(T value) {
 
 }  // namespace detail
 
-/// The same, but each block takes whole lines: its threads take neighbouring elements, and hand on what they sum to.
-/// For few lines that are long.
+/// The same, but each block takes whole lines: its threads take neighbouring elements, and pass on their sums. For few
+/// long lines.
 template <class T, ScanOrder kOrder, class Load, class Put>
 WEFT_DEVICE void scan_by_block(int64_t outer, int64_t length, int64_t inner, const Load& load, const Put& put) {
   T* const of_warps = shared<T, detail::kWarp, -6>();

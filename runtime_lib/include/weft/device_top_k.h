@@ -125,7 +125,7 @@ WEFT_DEVICE void put_ties(int64_t length, int64_t first, uint32_t ties, const Lo
 }  // namespace detail
 
 /// The same by all threads of a block, which take the elements in rounds. Elements above the least key of a round are
-/// put by their rank among each other, those of that key by their index.
+/// placed by their order among each other, elements with that key by their index.
 template <class T, Extreme kExtreme, class Load, class Put>
 WEFT_DEVICE void top_k_by_block(int64_t length, int64_t k, const Load& load, const Put& put) {
   using Key = OrderKey<T>;

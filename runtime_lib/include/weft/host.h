@@ -8,7 +8,7 @@
 
 namespace weft {
 
-struct RankState;  // what the streams of one rank share
+struct RankState;  // shared by the streams of one rank
 struct Walk;       // one stream's position in the program
 
 class Rank;
@@ -21,15 +21,16 @@ struct Peers {
 
   template <class T>
   T* at(int peer, Window<T> buffer) const;
-  /// Waits until every rank of the signal's group has signalled element i in this iteration. On the stream's thread
-  /// only.
+  /// Waits until every rank of the signal's group has signalled element i in this iteration. Only the stream's thread
+  /// may call it.
   void wait(const Signal& signal, int i = 0) const;
-  /// Element i is done: from any thread.
+  /// Signals element i. Any thread may call it.
   void signal(const Signal& signal, int i = 0) const;
-  /// All ranks of the group have come here, and what they wrote before is visible. On the stream's thread only.
+  /// Waits until all ranks of the group have reached the barrier; their earlier writes are then visible. Only the
+  /// stream's thread may call it.
   void barrier() const;
-  /// `count` elements came to this rank since the barrier, read from peers or written by them: takes the time of the
-  /// run's --link, if there is one. On the stream's thread only.
+  /// Reports `count` elements that this rank read from peers, or peers wrote, since the barrier: it takes the time of
+  /// the run's --link, if there is one. Only the stream's thread may call it.
   template <class T>
   void received(int64_t count) const;
 };
@@ -40,10 +41,9 @@ struct IndexCheck {
   const char* node;
   int layer = kNoLayer;  // as in Step
 
-  /// One of them that lies outside of a dimension makes the request a wrong one; negative ones count from its end. From
-  /// any thread.
+  /// An index outside of the dimension fails the request. Negative indices count from the end. Any thread may call it.
   void demand(const IndexRange& range, int64_t extent) const { demand_within(range, -extent, extent); }
-  /// Negative ones lie outside.
+  /// The same, but negative indices are outside.
   void demand_from_front(const IndexRange& range, int64_t extent) const { demand_within(range, 0, extent); }
 
  private:
@@ -67,14 +67,14 @@ class Rank final : public RankSurface {
   uint32_t invocation() const;
   /// The threads of this stream: all --threads threads of the rank for a parallel stream, else only the calling thread.
   Team& team() const { return *team_; }
-  /// "node 'look' (Gather)": what a wrong index is told of.
+  /// `node` names in messages the node whose index is wrong, such as "node 'look' (Gather)".
   IndexCheck indices_of(const char* node, int layer = kNoLayer) const { return {&state_, node, layer}; }
 
   bool evaluates() const override;
   void signal(const Signal& signal, int i = 0) override;
   void wait(const Signal& signal, int i = 0) override;
   void barrier(const Group& group) override;
-  /// `bytes` came from peers since the last barrier: see Peers::received.
+  /// Reports `bytes` from peers since the last barrier: see Peers::received.
   void received(int64_t bytes);
   Peers peers(const Group& group) { return {this, group, group.index(rank), group.size()}; }
 

@@ -1,4 +1,4 @@
-// Levels of CPUs, as the ABI of x86-64 names them: what a program is compiled for, and what the CPU has that runs it.
+// Levels of CPUs, as the ABI of x86-64 names them: the level for which a program is compiled, and the level of the CPU.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -7,10 +7,10 @@ namespace weft {
 
 struct Executable;
 
-/// Any: nothing beyond what every CPU of its kind has.
+/// Any: only features that every CPU of its architecture has.
 enum class Level : uint8_t { Any, V2, V3, V4 };
 
-/// That of the file that includes this, by the flags of its compiler.
+/// The level of the including file, by its compiler flags.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && defined(__AVX512DQ__) && \
     defined(__AVX512VL__)
 constexpr Level kLevel = Level::V4;
@@ -28,8 +28,8 @@ struct LevelProgram {
   const Executable* executable;
 };
 
-/// That of the highest level that this CPU has; the first where it has none of them. `programs`: the same program for
-/// one level or more, from low to high.
+/// The program of the highest level that this CPU has, or the first one. `programs`: the same program for one or more
+/// levels, from low to high.
 const LevelProgram& best_of(std::span<const LevelProgram> programs);
 
 }  // namespace weft

@@ -11,7 +11,7 @@ namespace weft {
 
 namespace detail {
 
-/// A condition as a mask: what reads `?:` here twice in one loop gets branches from g++ 12, and does not vectorise.
+/// A choice by a mask: with `?:` here twice in one loop, g++ 12 makes branches and does not vectorise.
 WEFT_HD uint32_t choose(bool first, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & (0u - uint32_t{first})); }
 
 /// Branch-free, so that loops over halves vectorise.

@@ -1,7 +1,7 @@
-// Operands of dense contractions in panels of 16 columns: as they are packed ahead, packed on the fly, or widened from
-// 16 bits; and the vectors in which a tile reads them.
+// Operands of dense contractions in panels of 16 columns: packed in advance, packed on the fly, or widened from 16
+// bits. Also the vectors in which a tile reads them.
 //
-// A packed operand b is [ceil(n / 16)][k][16], zero padded, whatever the instruction set.
+// A packed operand b is [ceil(n / 16)][k][16], zero padded, for every instruction set.
 #pragma once
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -101,7 +101,7 @@ template <class Vector, class W>
   }
 }
 
-/// A packed second operand, k steps at a time: where they lie, and the distance of the next panel.
+/// A packed second operand, k steps at a time: their address, and the distance of the next panel.
 template <class W>
 struct PackedPanels {
   const W* data;
@@ -110,7 +110,7 @@ struct PackedPanels {
   int64_t panel_stride(int64_t) const { return k * kPanel; }
 };
 
-/// The steps of k that are taken in one go, and those of a block where there are more.
+/// The most steps of k for a single block, and the steps of a block if there are more.
 inline constexpr int64_t kWholeK = 1024, kBlockK = 384;
 
 /// Four steps of four columns of a transposed operand (unit stride along k) into a panel.
@@ -145,7 +145,7 @@ inline void pack_panel(const Unpacked<T>& b, int64_t n, int64_t columns, int64_t
     for (int64_t i = done; i < k; ++i) out[i * kPanel + j] = j < columns ? from[i * b.k + j * b.n] : T(0);
 }
 
-/// A strided second operand: the k steps asked for are packed into scratch memory on the stack of the thread.
+/// A strided second operand: the requested k steps are packed into scratch memory on the stack of the thread.
 template <class T>
 struct PackingPanels {
   Unpacked<T> b;
@@ -161,7 +161,7 @@ struct PackingPanels {
   int64_t panel_stride(int64_t k) const { return k * kPanel; }
 };
 
-/// A packed second operand in 16 bits: the k steps asked for become numbers in scratch memory on the stack of the
+/// A packed second operand in 16 bits: the requested k steps are widened into scratch memory on the stack of the
 /// thread, which all rows of a block read.
 template <class T, class W>
 struct WidenedPanels {
@@ -197,7 +197,7 @@ inline void with_numbers(const PackedPanels<W>& stored, const Run& run) {
 
 }  // namespace detail
 
-/// Packs b (k x n, strides as given) into panels: what the compiler does with constants.
+/// Packs b (k x n, strides as given) into panels. The compiler does the same to constants.
 template <class T>
 void pack_panels(const Unpacked<T>& b, int64_t n, int64_t k, T* out) {
   for (int64_t first = 0; first < n; first += kPanel, out += k * kPanel)

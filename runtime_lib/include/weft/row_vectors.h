@@ -1,4 +1,4 @@
-// Elements of a row, computed one by one, as vectors: what row_extremes.h and row_sums.h share.
+// Elements of a row, computed one by one, as vectors: shared by row_extremes.h and row_sums.h.
 #pragma once
 #include <cstdint>
 #include <cstring>

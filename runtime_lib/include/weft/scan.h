@@ -16,7 +16,7 @@ namespace detail {
 template <class T, ScanOrder kOrder>
 using Running = std::conditional_t<kOrder.product, T, SumOfSums<T>>;
 
-/// The sum or the product of what was taken and one more element.
+/// Adds one more element to the sum or product.
 template <ScanOrder kOrder, class R, class T>
 inline R taken(R before, T element) {
   if constexpr (kOrder.product) return R(before * element);
@@ -35,7 +35,7 @@ inline void scan_line(int64_t outer, int64_t length, int64_t inner, Load& load, 
   }
 }
 
-/// Lines that lie side by side: a row of sums, of which each step of the axis is a vector operation.
+/// Neighbouring lines: a row of sums, so that each step of the axis is a vector operation.
 template <class T, ScanOrder kOrder, int64_t kColumns, class Load, class Put>
 inline void scan_columns(int64_t outer, int64_t length, int64_t first, int64_t count, Load& load, Put& put) {
   Running<T, kOrder> sums[kColumns];
@@ -53,8 +53,8 @@ inline void scan_columns(int64_t outer, int64_t length, int64_t first, int64_t c
 
 }  // namespace detail
 
-/// Calls put(outer, i, inner, sum) for each element, where load(outer, i, inner) gives what is summed. The order of a
-/// line's additions is that of the axis, whatever the number of threads.
+/// Calls put(outer, i, inner, sum) for each element, where load(outer, i, inner) returns the summand. A line's
+/// additions are in the order of the axis, for any number of threads.
 template <class T, ScanOrder kOrder, class Load, class Put>
 void scan(Team& team, int64_t outer, int64_t length, int64_t inner, Load&& load, Put&& put) {
   constexpr int64_t kColumns = 64, kGrainElements = 16384;

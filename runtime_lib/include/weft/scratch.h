@@ -1,5 +1,5 @@
-// Memory that a kernel needs while it runs. It comes from the thread that asks, which keeps it for its next kernel:
-// freshly mapped pages cost more than many a kernel computes in the time.
+// Memory that a kernel needs while it runs. The calling thread keeps it for its next kernel, since mapping fresh pages
+// can take longer than the kernel itself.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace weft {
 namespace detail {
 /// Bytes from a multiple of 64 on, not initialised. Throws std::bad_alloc.
 void* take_scratch(size_t bytes);
-/// In the reverse order of taking, by the same thread.
+/// Memory is returned in the reverse order of taking, by the same thread.
 void give_scratch_back(void* memory);
 }  // namespace detail
 

@@ -1,9 +1,9 @@
 // Products of few terms, whose sums a kernel puts as soon as they are complete, out of registers. With 16 to 64 terms a
-// tile of contract.h takes a tenth to a third of its time to store its sums, to call what puts them and to load them
-// again. A kernel pays with a tile of its own, which is to be compiled.
+// tile of contract.h spends a tenth to a third of its time on storing its sums, calling `put` and loading them again.
+// The price is a tile of its own for each kernel, which must be compiled.
 //
-// Operands, results and their bits are those of contract() and its kin. There are kWholeK steps at most, and as many as
-// kScratch has room for where panels are packed on the fly.
+// Operands, results and their bits are those of contract() and its variants. There are kWholeK steps at most, and as
+// many as kScratch has room for where panels are packed on the fly.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,8 @@ struct ShortTile {
                                      : kMost == 3 && kAll % 3 == 1 ? std::min<int64_t>(kAll, 2)
                                                                    : std::min(kAll, kMost);
   static constexpr int64_t kWidth = kPanels * kPanel;
-  /// Columns of the last tile; 0: they are left to contract.h. Few of many columns are not worth a tile of their own.
+  /// Columns of the last tile; 0: they are left to contract.h. Few remaining columns out of many are not worth a tile
+  /// of their own.
   static constexpr int64_t kLast =
       kColumns == 0 || (kColumns > 2 * kWidth && kColumns % kWidth) ? 0 : (kColumns - 1) % kWidth + 1;
 };
@@ -53,7 +54,7 @@ template <class T, int64_t kColumns, int R, class A, class Put>
     if (is_last) break;
     take_tile(sum, before);
   }
-  // The loops of `put` become vectors that g++ finds in the registers which are stored here.
+  // g++ vectorises the loops of `put` and reads the sums from the registers that are stored here.
   constexpr int64_t kRow = P * kPanel, kWhole = kColumns / kPanel * kPanel, kPart = kColumns - kWhole;
   alignas(64) T sums[R * kRow];
 #pragma GCC unroll 16
@@ -69,13 +70,13 @@ template <class T, int64_t kColumns, int R, class A, class Put>
   }
 }
 
-/// An item through contract.h: rows or columns that fill no tile.
+/// Computes an item by contract.h: rows or columns that fill no tile.
 template <class T, class A, class B, class Put>
 void put_rest(const Contraction& c, ItemPlace at, const A& a, const B& b, const Put& put) {
   for (; at.n < c.n; at.n += Simd<T>::kPanels * kPanel) contract_item<T>(c, at, a, b, tile_put<0, T>(put));
 }
 
-/// The panels of an item, which are there.
+/// The existing panels of an item.
 template <class T>
 struct PanelsOfItem {
   const T* panel;
@@ -148,8 +149,8 @@ void with_panels(const T* b, const Contraction& c, const Run& run) {
 }  // namespace detail
 
 /// contract_batch, where b_of gives an Unpacked operand, or contract_packed_batch, where it gives a pointer to a packed
-/// one: of a product with kColumns columns; 0: their number is known at run time only. `put` has little to compute: a
-/// tile has its text for each of its rows.
+/// one: of a product with kColumns columns; 0: their number is known at run time only. `put` should compute little,
+/// since a tile contains its code once for each row.
 template <class T, int64_t kColumns, class AOf, class BOf, class Put>
 void contract_short_batch(Team& team, int64_t batch, const Contraction c, const AOf& a_of, const BOf& b_of,
                           const Put& put) {

@@ -5,7 +5,7 @@
 
 namespace weft {
 
-/// Three spatial dimensions, leading ones of extent 1 where there are fewer.
+/// Three spatial dimensions; missing leading ones have extent 1.
 struct SlidingWindow {
   int64_t in[3], out[3], taps[3], stride[3], dilation[3], pad[3];
 

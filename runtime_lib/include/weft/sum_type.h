@@ -1,6 +1,5 @@
-// How sums of very many elements keep their digits: a few elements are added one after the other in their own type, and
-// the sums of such parts in a wider one. The error of one accumulator grows with the number of elements; that of parts
-// does not.
+// Keeps the digits of sums of very many elements: a few elements are added in sequence in their own type, and the sums
+// of such parts in a wider one. The error of one accumulator grows with the number of elements; with parts it does not.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -11,11 +10,11 @@ namespace weft {
 template <class T>
 using SumOfSums = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
-/// Elements that are added one after the other in their own type, at most.
+/// The most elements that are added in sequence in their own type.
 inline constexpr int64_t kAddedInTurn = 32;
 /// The same of products whose sums are in registers, and of the sums of such parts: storing sums more often takes time.
 inline constexpr int64_t kTermsInTurn = 96;
-/// The terms of the next part of so many.
+/// The number of terms of the next part, if `terms` remain.
 [[gnu::always_inline]] constexpr int64_t next_part(int64_t terms) {
   return terms < kTermsInTurn ? terms : kTermsInTurn;
 }

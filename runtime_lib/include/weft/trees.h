@@ -1,5 +1,5 @@
-// Tree ensembles: rows walk down all trees. A walk waits for memory at each level, so eight walks advance in step:
-// eight rows in one tree, or, of rows that are left over, one row in eight trees.
+// Tree ensembles: rows walk down all trees. A walk waits for memory at each level, so eight walks advance in lockstep:
+// eight rows in one tree, or for remaining rows one row in eight trees.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,7 @@ constexpr int kTreeWalks = 8;
 /// Eight walks from `at` to their leaves; walk w reads the features from row + w * kStride on.
 template <TreeShape kShape, int64_t kStride, class T>
 inline void descend(const TreeNodes<T>& nodes, const T* row, int32_t (&at)[kTreeWalks], int32_t depth) {
-  // Whether all have arrived is asked only where trees are deep: their branches differ in length.
+  // Only for deep trees, whose branches differ in length, it checks whether all have arrived.
   constexpr bool kAsksArrival = kShape.depth > 8;
   for (int32_t level = 0; level < depth; ++level) {
     int32_t moved = 0;
@@ -68,12 +68,12 @@ inline void walk_trees(const TreeNodes<T>& nodes, const int32_t* trees, int64_t 
 
 }  // namespace detail
 
-/// y[rows, targets] from x[rows, features]. Each row joins its leaves in the order of the trees, whatever the number of
+/// y[rows, targets] from x[rows, features]. Each row joins its leaves in the order of the trees, for any number of
 /// threads.
 template <TreeShape kShape, class T>
 void walk_trees(Team& team, int64_t rows, int64_t trees, const T* x, const TreeNodes<T>& nodes, const int32_t* tree,
                 T* y) {
-  constexpr int64_t kBlock = 64, kGrainSteps = 32768;  // rows of a block stay in the first cache while trees go by
+  constexpr int64_t kBlock = 64, kGrainSteps = 32768;  // a block's rows stay in the first-level cache
   constexpr T kFar = std::numeric_limits<T>::infinity();
   constexpr T kStart = kShape.join == TreeJoin::Sum ? T(0) : kShape.join == TreeJoin::Least ? kFar : -kFar;
   const int64_t steps = std::max<int64_t>(1, trees * kShape.depth);

@@ -1,4 +1,4 @@
-// Which cores of the machine a rank's threads run on.
+// The cores of the machine on which a rank's threads run.
 #pragma once
 #include <pthread.h>
 
@@ -7,13 +7,13 @@
 
 namespace weft {
 
-/// The cores on which the calling thread may run, in order: a launcher or `taskset` may have left it a part of them.
+/// The cores on which the calling thread may run, in order. A launcher or `taskset` may have restricted them.
 std::vector<int> allowed_cores();
 
-/// Keeps a thread to these cores, and those that it starts later. Throws Failure (environment).
+/// Binds a thread, and threads that it starts later, to these cores. Throws Failure (environment).
 void keep_to(std::span<const int> cores, pthread_t thread = pthread_self());
 
-/// Where a rank stands among the ranks that share the cores of its process.
+/// The position of a rank among the ranks that share the cores of its process.
 struct CoreShare {
   int rank = 0, ranks = 1;
 };
@@ -21,7 +21,7 @@ struct CoreShare {
 /// How many threads such a rank has by default: its share of the cores, at least 1.
 int default_threads(int cores, const CoreShare& share);
 
-/// The cores of a rank of `threads` threads, one for each: ranks take them in order. Throws Failure (usage) where there
+/// The cores of a rank of `threads` threads, one for each: ranks take them in order. Throws Failure (usage) if there
 /// are too few.
 std::vector<int> cores_of(std::span<const int> cores, const CoreShare& share, int threads);
 

@@ -1,4 +1,4 @@
-// The tables of an ELF file, as its executable or library lies on disk: what of it is code, and what it carries beside.
+// The tables of an ELF file (an executable or library on disk): its code, and its other sections.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ class ElfFile {
  public:
   /// A section whose bytes are in the file.
   struct Section {
-    std::string name;  // empty where the table of names is broken
+    std::string name;  // empty if the table of names is broken
     FileRange range;
   };
 
@@ -30,12 +30,13 @@ class ElfFile {
   explicit ElfFile(int fd);
 
   bool is_elf() const { return is_elf_; }
-  /// All that the tables name lies inside the file: nothing was cut off.
+  /// Whether everything in the tables lies inside the file, so that nothing was cut off.
   bool is_whole() const { return is_whole_; }
   const std::vector<Section>& sections() const { return sections_; }
-  /// Where the table of sections lies.
+  /// The position of the table of sections.
   const FileRange& section_table() const { return section_table_; }
-  /// A checksum of what a process loads of the file. Tools that remove symbols or add sections leave it as it is.
+  /// A checksum of the parts of the file that a process loads. Tools that remove symbols or add sections do not change
+  /// it.
   uint32_t code_checksum() const;
 
  private:

@@ -1,10 +1,10 @@
-// How a type of real numbers says in its bits that a number is not finite.
+// The bit pattern of non-finite numbers of a type.
 #pragma once
 #include "weft/program.h"
 
 namespace weft {
 
-/// All bits of `exponent`; with any of `fraction`, NaN.
+/// All bits of `exponent` are set; if any bit of `fraction` is set too, it is NaN.
 template <class Bits>
 struct FiniteForm {
   Bits exponent, fraction;

@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// All ranks together: generates a text --iterations times, each anew from the states' start, and writes the last one
-/// to tokens.npy. Rank 0 notes what it took.
+/// All ranks call it. Generates a text --iterations times, each from the initial states, and writes the last one to
+/// tokens.npy. Rank 0 records the times.
 void run_generations(RankBase& rank, const Options& options, RunReport& report);
 
 }  // namespace weft

@@ -7,13 +7,13 @@
 
 namespace weft {
 
-/// The sum over all axes a of (coordinate of member `index` on axis a) * strides[a]: by how many elements that
-/// member's part is away from the first.
+/// The sum over all axes a of (coordinate of member `index` on axis a) * strides[a]: the offset of that member's part
+/// in elements.
 int64_t offset_of(const Group& group, int index, const int64_t (&strides)[kMaxGroupAxes]);
 /// The box of an exchange between `me` and a peer, cut to the elements that both sides really hold: the last
 /// slice of a ragged dimension is shorter.
 Exchange clipped(const Exchange& e, int me, int peer);
-/// Which side of an exchange is meant.
+/// A side of an exchange.
 enum class Side { Src, Dst };
 /// The exchange with one side packed: its elements lie there without gaps, in the order of the box.
 Exchange packed(Exchange e, Side side);

@@ -1,5 +1,5 @@
-// The inputs of requests, whichever variant of the executable runs them: it is chosen by their lengths before a rank
-// takes its parts.
+// The inputs of requests for any variant of the executable. Their lengths select the variant before a rank takes its
+// parts.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// A tensor that a request brings, or will: what it is called, and its shape.
+/// A tensor of a current or coming request: its name and shape.
 struct Announced {
   const char* input;
   std::vector<int64_t> shape;
@@ -16,9 +16,9 @@ struct Announced {
 class Inputs {
  public:
   Inputs(RankBase& rank, const Options& options);
-  /// Chooses the variant that the files of this invocation want, and loads them.
+  /// Chooses the variant for the files of this invocation, and loads them.
   void load(int invocation);
-  /// Chooses the variant for tensors that are given next. Throws Failure (wrong input) where none takes them.
+  /// Chooses the variant for tensors that are given next. Throws Failure (wrong input) if none accepts them.
   void expect(const std::vector<Announced>& tensors);
   /// Takes this rank's part of a tensor, for the next upload.
   void give(const WholeTensor& tensor);

@@ -1,4 +1,4 @@
-// Memory that the system maps, for as long as its owner lives.
+// A memory mapping, freed by its owner.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,8 @@ class Mapping {
   Mapping() = default;
   /// Takes over memory that mmap gave.
   Mapping(void* data, int64_t bytes) : data_(static_cast<char*>(data)), bytes_(bytes) {}
-  /// Zeroed memory of this process, which takes room as it is used. No bytes: none. Throws Failure (environment).
+  /// Zeroed memory of this process, which the system provides as it is used; no mapping for 0 bytes. Throws Failure
+  /// (environment).
   static Mapping zeroed(int64_t bytes);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;

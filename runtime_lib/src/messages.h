@@ -1,6 +1,6 @@
-// The collectives and transfers of ranks that share no memory: every rank packs and sends the elements that its
-// peers need, and reduces or unpacks what it receives. No barriers are needed, since nobody reads a window from
-// afar: a source may be written again as soon as its messages have gone.
+// The collectives and transfers of ranks that share no memory: every rank packs and sends the elements that its peers
+// need, and reduces or unpacks what it receives. No barriers are needed, since nobody reads another rank's window: a
+// source may be overwritten as soon as its messages are sent.
 #pragma once
 #include <functional>
 #include <string>
@@ -16,12 +16,12 @@ namespace weft {
 /// The collectives of one stream of a rank.
 class Messages {
  public:
-  /// `time_out` is called with the name of what is awaited when it does not come in time; it throws.
+  /// `time_out` is called with a description of the awaited data if it does not arrive in time; it throws.
   Messages(const RankBase& rank, Network& network, int stream, Team& team,
            std::function<void(const std::string&)> time_out)
       : rank_(rank), network_(network), stream_(stream), team_(team), time_out_(std::move(time_out)) {}
 
-  /// dst = reduction over the peers of this rank's slice of src; dst may be src where the slice is all of it.
+  /// dst = reduction over the peers of this rank's slice of src; dst may be src if the slice is all of it.
   void reduce_all(const Group& g, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
   /// The same for one member of the group alone: only `root` gets the result.
   void reduce_root(const Group& g, int root, ReduceOp op, DType dtype, int64_t src, char* dst, const Exchange& e);
@@ -35,7 +35,7 @@ class Messages {
   void recv_rows(const Transfer& t, int micro_batch, int64_t element, char* dst);
 
  private:
-  /// A box of received bytes, and where it goes.
+  /// A box of received bytes, and its destination.
   struct Arrival {
     const char* bytes;
     char* to;

@@ -1,4 +1,4 @@
-// "did you mean": for names that a user got wrong.
+// "did you mean", for misspelt names.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// How ranks of a host program reach each other where they share no memory. One provider, MPI (mpi/), is compiled into
-// programs of `--transport mpi`; the others have none.
+// The network between ranks of a host program that share no memory. The only implementation, MPI (mpi/), is compiled
+// into programs of `--transport mpi`.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,30 +11,30 @@
 
 namespace weft {
 
-/// Bytes for a rank, or room for its bytes. They stay where they are until the traffic is over.
+/// Bytes for a rank, or room for its bytes. They must not move until the traffic is over.
 struct Parcel {
   int rank;
   char* bytes;
   int64_t size;
 };
 
-/// A relay that moves more than small news. All calls may come from any thread.
+/// A relay that also transfers data. All calls may come from any thread.
 struct Network : Relay {
-  /// Parcels under way.
+  /// Parcels in flight.
   struct Traffic {
     virtual ~Traffic() = default;
-    /// True if all have gone and come; never waits. Throws (environment) where a rank cannot be reached.
+    /// Whether all are sent and received; never waits. Throws (environment) if a rank cannot be reached.
     virtual bool is_done() = 0;
-    /// The ranks whose parcels have neither gone nor come, as text.
+    /// The ranks with pending parcels, as text.
     virtual std::string awaited() const = 0;
   };
-  /// Between two ranks, parcels of equal lane and tag arrive in the order in which they were sent. Lanes: one a stream,
-  /// and one more.
+  /// Between two ranks, parcels of equal lane and tag arrive in the order in which they were sent. There is one lane
+  /// per stream, and one more.
   virtual std::unique_ptr<Traffic> start(int lane, int tag, std::span<const Parcel> out,
                                          std::span<const Parcel> in) = 0;
-  /// Stores a word of this rank in the other rank's copy of the segment too, and wakes who waits for it there.
+  /// Stores a word of this rank also in the other rank's copy of the segment, and wakes threads that wait for it there.
   virtual void post(int to, const Word& word, uint32_t value) = 0;
-  /// The ranks whose parcels are under way, as text; empty: none.
+  /// The ranks whose parcels are in flight, as text; empty: none.
   virtual std::string awaited() { return ""; }
   /// Ends this process and, through the launcher, all others.
   [[noreturn]] virtual void abort(int code) = 0;

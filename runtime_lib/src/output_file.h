@@ -1,4 +1,4 @@
-// A file that is there as a whole or not at all: outputs, states, traces.
+// A file that is written completely or not at all: outputs, states, traces.
 #pragma once
 #include <cstdio>
 #include <string>
@@ -11,7 +11,7 @@ namespace weft {
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
-  /// Removes what was written so far, unless finish() was called.
+  /// Removes the unfinished file, unless finish() was called.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

@@ -9,7 +9,7 @@
 
 namespace weft {
 
-/// Where a rank's part of a port's global tensor lies.
+/// The location of a rank's part in a port's global tensor.
 struct PortView {
   /// `ranks`: the program's. An axis of per_rank becomes a leading dimension.
   PortView(const Port& port, int rank);

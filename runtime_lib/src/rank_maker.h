@@ -1,4 +1,4 @@
-// Ranks as the command line or a library's caller wants them, however they are started.
+// Makes ranks for the command line or a library's caller, for any way of starting them.
 #pragma once
 #include "image_file.h"
 #include "options.h"

@@ -1,4 +1,4 @@
-// Where ranks on several machines find rank 0.
+// The address of rank 0 for ranks on several machines.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// The address of rank 0, and what said so.
+/// The address of rank 0, and its source.
 struct Root {
   std::string host;
   int port = 0;
@@ -14,11 +14,12 @@ struct Root {
   std::string text() const;  // HOST:PORT
 };
 
-/// Reads HOST:PORT; an IPv6 address stands in brackets. Throws Failure (`code`), naming `what` said it.
+/// Reads HOST:PORT, with an IPv6 address in brackets. Throws Failure (`code`), which names the source `what`.
 Root parse_root(const char* what, const std::string& text, int code);
 
-/// In this order: `flag` (what --root says, or empty), MASTER_ADDR and MASTER_PORT, the first node of Slurm's list with
-/// a port made from the job's number. Throws Failure (environment) where nothing tells, or half of it.
+/// The sources in order: `flag` (the value of --root, or empty), MASTER_ADDR and MASTER_PORT, the first node of Slurm's
+/// list with a port derived from the job's number. Throws Failure (environment) if there is no source, or only half of
+/// one.
 Root find_root(const std::string& flag, const Launched& launched, const Environment& environment);
 
 /// The first name of a Slurm node list, such as "a07" of "a[07-09,12],b1".

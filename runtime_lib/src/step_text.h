@@ -1,4 +1,4 @@
-// The texts of a step: where layers are a loop, those of all layers with the number of one.
+// The texts of a step. In a loop over layers, the number of one layer is put into the shared text.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// "h.{layer}.ln_1" -> "h.3.ln_1", "val_{4 * layer + 2}" -> "val_14"; the text as it is where `layer` is kNoLayer.
+/// "h.{layer}.ln_1" -> "h.3.ln_1", "val_{4 * layer + 2}" -> "val_14"; the unchanged text if `layer` is kNoLayer.
 std::string in_layer(const char* text, int layer);
 
 inline std::string name_of(const Step& step) { return in_layer(step.name, step.layer); }

@@ -5,10 +5,10 @@
 
 namespace weft {
 
-/// Throws Failure (usage or wrong input) where the program cannot be trained as the options say.
+/// Throws Failure (usage or wrong input) if the program cannot be trained with these options.
 void check_training(const Executable& executable, const Options& options);
-/// All ranks together: steps from the first, or from that of --resume, with a log, progress and checkpoints. The exit
-/// code: that of a success, or of a training that was asked to end before its last step.
+/// All ranks call it. Runs steps from the first, or from the step of --resume, with a log, progress and checkpoints.
+/// Returns the exit code: success, or the code of a training that was asked to end before its last step.
 int run_training(RankBase& rank, const Options& options);
 
 }  // namespace weft

@@ -14,7 +14,7 @@ namespace weft {
 
 enum class Scope { Process, Machine };
 
-/// Spins before sleeping: about 20 us of pauses where every thread has a core, next to nothing where they share.
+/// Spins before sleeping: about 20 us of pauses if every thread has a core, almost none if they share cores.
 inline constexpr int kLongSpin = 600, kShortSpin = 20;
 
 inline int64_t now_ns() {
@@ -23,12 +23,12 @@ inline int64_t now_ns() {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-/// A limit of time for a wait that looks at it at least once a second. Time in which this process does not run, because
-/// somebody has stopped it or the whole job, does not count.
+/// A time limit for a wait that polls it at least once a second. Time in which this process or the whole job is stopped
+/// does not count.
 class Patience {
  public:
   explicit Patience(double seconds) : left_(int64_t(seconds * 1e9)), last_(now_ns()) {}
-  /// In ns; none: the time is over.
+  /// In ns; 0 or less: the time is over.
   int64_t left() {
     constexpr int64_t kLongestTurn = 1'000'000'000;
     const int64_t now = now_ns();
@@ -50,7 +50,7 @@ inline void pause_core() {
 #endif
 }
 
-/// One turn of a loop that polls for something short: gives the core away now and then.
+/// One turn of a loop that polls for a short time: it yields the core now and then.
 inline void relax(int spin) {
   if (spin % 256 == 255)
     sched_yield();
@@ -63,8 +63,8 @@ inline void sleep_ns(int64_t ns) {
   nanosleep(&time, nullptr);
 }
 
-/// One turn of a loop that polls for messages from other machines: first gives the core away, then sleeps now and then.
-/// Several turns between two sleeps, since an MPI may take a message in many small pieces.
+/// One turn of a loop that polls for messages from other machines: it first yields the core, then sleeps now and then.
+/// There are several turns between two sleeps, since an MPI may receive a message in many small pieces.
 inline void back_off(int turn) {
   constexpr int kEager = 100, kTurns = 16;
   if (turn < kEager)

@@ -1,4 +1,4 @@
-// One function a verb: prints its results on standard output and gives the exit code.
+// One function per verb: prints its results on standard output and returns the exit code.
 #pragma once
 #include "cli/options.h"
 #include "ir/base/diag.h"
@@ -6,7 +6,7 @@
 namespace weftc {
 
 int run_compile(const Options& options);
-/// With --auto by a schedule that is planned first.
+/// With --auto, it plans a schedule first.
 int run_compile_or_plan(const Options& options);
 int run_inspect(const Options& options);
 int run_explain(const Options& options);
@@ -23,7 +23,7 @@ int run_verify_many(const Options& options);
 int run_ops(const Options& options);
 int run_doctor(const Options& options);
 
-/// Prints the messages on standard error and gives the exit code that they stand for.
+/// Prints the messages on standard error and returns their exit code.
 int finish(const Diags& diags);
 
 }  // namespace weftc

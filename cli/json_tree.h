@@ -1,4 +1,4 @@
-// JSON text as a tree of values that know where they stand: for files that people write.
+// JSON text as a tree of values with positions, for files that people write.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ struct JsonNode {
   enum class Kind { Null, Boolean, Integer, Number, String, List, Object };
   Kind kind = Kind::Null;
   size_t at = 0;        // where it begins in the text
-  int64_t integer = 0;  // Integer: what fits into 64 bits with a sign
+  int64_t integer = 0;  // Integer: if it fits into 64 bits with a sign
   std::string text;     // String
   std::vector<JsonNode> items;
   std::vector<Member> members;
@@ -28,7 +28,7 @@ struct JsonNode::Member {
   JsonNode value;
 };
 
-/// The whole text, nested at most 32 deep, without a key twice in an object. Nothing after reporting (json-text).
+/// Parses the whole text, nested at most 32 deep, without duplicate keys. Returns nullopt after reporting (json-text).
 std::optional<JsonNode> read_json_tree(const std::string& file, std::string_view text, Diags& diags);
 
 }  // namespace weftc

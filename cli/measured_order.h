@@ -1,16 +1,16 @@
-// The order of a pipeline as it really ran, from a trace.
+// The measured order of a pipeline, from a trace.
 #pragma once
 #include "cli/trace_file.h"
 
 namespace weftc {
 
-/// One iteration; nothing where the trace is of no pipeline. A turn of a rank is from the first begin of a step of its
-/// block and micro-batch to the last end; it is busy while any of these steps runs, waits inside left out. Steps that
-/// bring data from one block to another are of no turn. Memory is unknown.
+/// One iteration; nullopt if the trace is not of a pipeline. A turn of a rank lasts from the first begin to the last
+/// end of its block's steps for a micro-batch. The rank is busy while any of these steps runs, except for waits inside.
+/// Steps that transfer data between blocks belong to no turn. Memory is unknown.
 std::optional<OrderPicture> measured_order(const Trace& trace, int iteration);
 
-/// The part of the time in which a rank runs no step of a micro-batch's block, in the mean over ranks: the median of
-/// all iterations. Nothing where the trace is of no pipeline.
+/// The fraction of time in which a rank runs no step of a micro-batch's block, as a mean over ranks, and the median of
+/// all iterations. nullopt if the trace is not of a pipeline.
 std::optional<double> measured_bubble(const Trace& trace);
 
 }  // namespace weftc

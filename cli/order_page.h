@@ -1,5 +1,5 @@
-// An order of a pipeline as a section of a page: lanes of ranks in SVG with their memory below, in one style for what
-// is predicted and what was measured.
+// An order of a pipeline as a section of a page: lanes of ranks in SVG with their memory below, in one style for
+// predicted and measured orders.
 #pragma once
 #include <string>
 
@@ -13,7 +13,7 @@ struct OrderChart {
   OrderPicture picture;
 };
 
-/// HTML; `number` tells the sections of a page apart.
+/// HTML; `number` distinguishes the sections of a page.
 std::string order_section(const OrderChart& chart, int number);
 /// The style of all sections, for the page's head.
 std::string order_style();

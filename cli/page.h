@@ -1,4 +1,4 @@
-// Pages for a browser: files of HTML that need nothing else.
+// Pages for a browser: self-contained HTML files.
 #pragma once
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace weftc {
 
-/// Text for an element or an attribute: printable, and nothing that HTML reads.
+/// Text for an element or an attribute: printable, with HTML's special characters escaped.
 std::string html_text(const std::string& text);
-/// The page of a file of templates/, in the style that all pages have.
+/// The page of a file of templates/, in the common style.
 std::string render_page(std::string_view name, Params params);
 /// Writes the page; false after reporting (page-unwritable).
 bool write_page(const std::string& path, const std::string& page, Diags& diags);

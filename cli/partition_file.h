@@ -13,13 +13,13 @@ struct PartitionCase {
   PartitionProblem problem;
 };
 
-/// The text of a file of problems, whether it is compressed or not; nothing after reporting.
+/// The text of a file of problems, compressed or not; nullopt after reporting.
 std::optional<std::string> read_problem_text(const std::string& file, Diags& diags);
 
-/// Is `problem` the first key of the JSON?
+/// Whether `problem` is the first key of the JSON.
 bool is_partition(std::string_view text);
 
-/// The problem of a file's text, with all numbers within bounds; nothing after reporting.
+/// The problem of a file's text, with all numbers within bounds; nullopt after reporting.
 std::optional<PartitionCase> read_partition(const std::string& file, const std::string& text, Diags& diags);
 
 }  // namespace weftc

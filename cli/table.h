@@ -20,7 +20,7 @@ inline std::string fixed(double value, const char* pattern) {
 /// A table's cells, row by row.
 using TableRows = std::vector<std::vector<std::string>>;
 
-/// Rows of cells as aligned lines, indented by two blanks; the last column is as long as it is.
+/// Rows of cells as aligned lines, indented by two blanks; the last column is not padded.
 inline std::string table_text(const TableRows& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
@@ -51,7 +51,7 @@ inline std::string bytes_text(int64_t bytes) {
   return text;
 }
 
-/// Names side by side, at most so many: where there are more, the last one says how many are left out.
+/// At most `most` names; if there are more, the last entry says how many are left out.
 inline std::string few_of(std::vector<std::string> names, size_t most) {
   if (names.size() > most) {
     const size_t left_out = names.size() - (most - 1);

@@ -1,4 +1,4 @@
-// Timelines as the verbs make and write them.
+// Timelines that the verbs make and write.
 #pragma once
 #include <optional>
 
@@ -10,7 +10,7 @@ namespace weftc {
 
 /// The timeline of a compiled plan on the machine of its compilation.
 Timeline predicted_timeline(const Compilation& compilation);
-/// The order of its pipeline on the same machine; nothing where it has none.
+/// The order of its pipeline on the same machine; nullopt without a pipeline.
 std::optional<OrderPicture> predicted_order(const Compilation& compilation, const Options& options, Diags& diags);
 
 }  // namespace weftc

@@ -1,4 +1,4 @@
-// A timeline for people: what every stream does when, which steps take longest, what is hidden. And as JSON.
+// A timeline for people, and as JSON: the steps of every stream over time, the longest steps, the hidden communication.
 #pragma once
 #include <string>
 #include <utility>
@@ -13,10 +13,10 @@ std::string time_text(double seconds);
 /// "1.3 million", "25 G": a rate or a count with its prefix.
 std::string metric_text(double number);
 
-/// True if anything takes time: shares of less than a picosecond say nothing.
+/// Whether anything takes time: fractions of less than a picosecond are meaningless.
 bool has_time(const Timeline& timeline);
 
-/// At most so many characters, "..." at the end where some are left out.
+/// At most `most` characters of the text, with "..." at the end if it was cut.
 std::string shortened(const std::string& text, size_t most);
 
 /// "2.36 MOP, 1.1 KiB, 256 bytes by link".
@@ -33,13 +33,13 @@ std::vector<StepTotal> step_totals(const Timeline& timeline);
 /// Ranks that run the same steps on the same streams, in the same order.
 struct RankClass {
   std::vector<int> ranks;
-  std::vector<int> lanes;  // of the first of them; those on which something runs
+  std::vector<int> lanes;  // of the first of them; only lanes on which something runs
 };
 std::vector<RankClass> rank_classes(const Timeline& timeline);
 /// "rank 3", "ranks 0 to 3", "ranks 0, 2, 4".
 std::string ranks_text(const std::vector<int>& ranks);
 
-/// One sentence: all of it, what computes, what communicates, what is hidden.
+/// One sentence: the total, computation, communication, and the hidden part.
 std::string summary_text(const Timeline& timeline);
 /// For a terminal of 100 columns.
 std::string timeline_text(const Timeline& timeline);

@@ -1,4 +1,4 @@
-// Variants of an executable as they are asked for: `--dim seq=1,128` is two, each compiled with one of the values.
+// Requested variants of an executable: `--dim seq=1,128` requests two, each compiled with one of the values.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,20 +10,19 @@
 namespace weftc {
 
 struct VariantRequest {
-  std::string name;                    // "batch=1, seq<=128"; empty: there is only one
+  std::string name;                    // "batch=1, seq<=128"; empty: it is the only one
   std::string space;                   // its folder and namespace: "batch_1_seq_128"
-  std::vector<DimRequest> of_variant;  // the dims that have several values: one of them each
-  std::vector<DimRequest> dims;        // these, and all others as they were given
+  std::vector<DimRequest> of_variant;  // the dims with several values: one value for each
+  std::vector<DimRequest> dims;        // these, and all others as given
 };
 
-/// The variants that these dims ask for, small before large: all combinations of the values. Nothing after reporting.
+/// The variants that these dims request, small before large: all combinations of the values. Empty after reporting.
 std::vector<VariantRequest> variants_of(const std::vector<DimRequest>& dims, Diags& diags);
 
-/// Whether what the model demands of its lengths, wherever it does, excludes these together: n = 2 and m = 4 where
-/// n = m.
+/// Whether the model's relations between lengths exclude these values together: n = 2 and m = 4 if n = m.
 bool is_excluded(const VariantRequest& variant, const std::vector<LengthRelation>& relations);
 
-/// Reports what was found out while a variant was compiled, with its name; a warning that another one had already is
+/// Reports the diagnostics of a variant's compilation, with its name. A warning that another variant already had is
 /// left out.
 void report_for(const VariantRequest& variant, const Diags& found, Diags& diags);
 

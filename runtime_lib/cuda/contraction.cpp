@@ -141,7 +141,7 @@ cublasLtMatmulPreference_t make_preference(const CublasLt& lt, const Alignments&
   return preference;
 }
 
-/// False where the library has no algorithm.
+/// False if the library has no algorithm.
 bool LibraryContractions::choose(Matmul& m, const Contraction& c, DType dtype, bool with_epilogue,
                                  const Alignments& alignments) {
   const Columns first = transpose_of(c.b, c.k, c.n), second = transpose_of(c.a, c.m, c.k);

@@ -381,8 +381,8 @@ void CudaState::run_iteration() {
   if (options.trace) collect_trace();
 }
 
-/// One invocation. In a process of its own a failure ends the rank at once, because kernels that wait for it
-/// may never end. If ranks are threads, the others notice, and all waits on devices are told to end.
+/// One invocation. In a process of its own a failure ends the rank at once, because kernels that wait for it may never
+/// end. If ranks are threads, the others notice, and all waits on devices end.
 void CudaState::iterate() {
   check_cuda(cudaSetDevice(device), "the device");
   ++epoch;

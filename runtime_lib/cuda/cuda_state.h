@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// A step that has been issued, with the times of its begin and end on the device where they are wanted.
+/// A step that has been issued, with the times of its begin and end on the device if they are needed.
 struct IssuedStep {
   Step step;
   int64_t index;
@@ -94,7 +94,7 @@ struct CudaState final : RankBase {
   int number_of_checked(const char* node, int layer);
   /// Waits for a stream. Throws errors that occur meanwhile.
   void wait_for(cudaStream_t stream);
-  /// The host waits for other ranks, and all streams with it, or goes on.
+  /// Records whether the host, and all streams with it, waits for other ranks.
   void set_awaited(Awaited awaited) const;
   [[noreturn]] void time_out_here(const std::string& awaited) const { time_out(current_step(), awaited); }
   /// While NCCL waits for others, host memory says in which step; 0 afterwards.

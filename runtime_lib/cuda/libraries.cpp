@@ -1,5 +1,5 @@
-// Finds cuBLASLt and NCCL: where WEFT_CUDA_LIBRARIES says (folders, or the folder of the nvidia Python packages),
-// beside the executable, then wherever the loader looks.
+// Finds cuBLASLt and NCCL: in WEFT_CUDA_LIBRARIES (folders, or the folder of the nvidia Python packages), beside the
+// executable, then in the loader's search path.
 #include "libraries.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ std::vector<std::string> folders() {
   return out;
 }
 
-/// A library in a named folder that cannot be opened is an error: another version elsewhere is not what was meant.
+/// A library in a named folder that cannot be opened is an error, since another version elsewhere is not intended.
 void* open_handle(const char* name) {
   for (const std::string& folder : folders()) {
     const std::string path = folder + name;
@@ -49,7 +49,7 @@ struct Library {
   void* handle;
 };
 
-/// "ncclSend": what the toolkit's headers call the function.
+/// "ncclSend": the function's name in the toolkit's headers.
 #define WEFT_SYMBOL(function) WEFT_QUOTED(function)
 #define WEFT_QUOTED(word) #word
 

@@ -50,7 +50,7 @@ struct Nccl {
 /// reason for a failure.
 std::string lsa_addresses(const Nccl& nccl, ncclComm_t world, int ranks, char* window, size_t bytes, char** addresses);
 
-/// Both throw (environment) where the library is missing or too old.
+/// Both throw (environment) if the library is missing or too old.
 const CublasLt& open_cublaslt();
 const Nccl& open_nccl();
 /// A function that only the device API has, from the library that is open; nullptr if it has none.

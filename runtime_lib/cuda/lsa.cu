@@ -22,7 +22,7 @@ static F device_api(const char* name, F) {
   return reinterpret_cast<F>(nccl_symbol(name));
 }
 
-/// True where all ranks reach each other's memory by loads and stores.
+/// Whether all ranks reach each other's memory by loads and stores.
 static bool is_one_domain(ncclComm_t world, int ranks) {
   const auto create = device_api("ncclDevCommCreate", &ncclDevCommCreate);
   const auto destroy = device_api("ncclDevCommDestroy", &ncclDevCommDestroy);

@@ -43,7 +43,7 @@ void NcclWatchdog::watch() {
   }
 }
 
-/// Ends the process. If another rank has failed, this rank's thread first gets a moment to come out by itself.
+/// Ends the process. If another rank has failed, this rank's thread first gets a moment to return by itself.
 void NcclWatchdog::look(int64_t since_ns, bool is_late) {
   constexpr int64_t kGrace = 1'000'000'000;
   if (now_ns() - since_ns > kGrace && state_.world.has_failed()) _exit(state_.world.failure());

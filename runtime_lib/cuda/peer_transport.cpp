@@ -168,7 +168,7 @@ void pull_message(cudaStream_t stream, const Message& m, int64_t element, const 
   copy_box(stream, Box(m.dims), element, src + m.src * element, static_cast<char*>(dst) + m.dst * element);
 }
 
-// Sender and receiver need not come in one order, so they wait on the device: for flags.
+// Sender and receiver may issue in different orders, so they wait on the device, for flags.
 
 /// The other ends of this rank's rows, each once.
 std::vector<int> partners(const Transfer& t, int Message::*mine, int Message::*theirs, int rank) {

@@ -1,4 +1,4 @@
-// The surface of weft/cuda.h: what a program calls is issued to the stream of its step.
+// The implementation of weft/cuda.h: a program's calls are issued to the stream of their step.
 #include <cstring>
 
 #include "cuda_state.h"
@@ -20,7 +20,7 @@ bool Rank::enter(const Step& step, int64_t index) {
 }
 void Rank::leave() { state_.leave(); }
 
-/// An event does between streams; what a kernel signals or waits for by itself is a flag.
+/// An event suffices between streams. A signal that a kernel itself signals or waits for is a flag.
 static bool is_event(const Signal& signal) { return signal.group.naxes == 0 && !signal.in_kernel; }
 
 /// A graph does not promise that two of its branches run at once, as a kernel needs that waits for another branch.

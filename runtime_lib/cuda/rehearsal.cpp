@@ -1,12 +1,12 @@
-// A walk over the program that issues nothing. It finds what the program is going to need: products of the library
-// (Rank::contract says which), memory of sums.
+// A walk over the program that issues nothing. It finds the program's coming needs: products of the library (from
+// Rank::contract), memory of sums.
 #include "cuda_state.h"
 
 namespace weft {
 
 namespace {
 
-/// Thrown through a rehearsal where the program goes by a value that the device has not computed yet.
+/// Thrown through a rehearsal if the program depends on a value that the device has not computed yet.
 struct ValueUnknown {};
 
 /// A rank whose calls do nothing on the device.

@@ -34,7 +34,7 @@ class Hub final : public TcpRelay {
   void finish_all() override;
 
  private:
-  /// Somebody who has connected and not said yet who it is.
+  /// A connection that has not introduced itself yet.
   struct Guest {
     std::unique_ptr<Line> line;
     int64_t since_ns;

@@ -139,7 +139,7 @@ void Spoke::take(const Frame& frame) {
   }
 }
 
-/// Before the start nobody else sees to what is wrong with the connection.
+/// Before the start nothing else handles errors of the connection.
 void Spoke::serve(int64_t ns) {
   const size_t most = size_t(world_.shape.ranks) * sizeof(Hello) + kSmallFrame;
   if (line_->has_ended) return void(usleep(useconds_t(ns / 1000)));

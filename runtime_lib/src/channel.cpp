@@ -177,7 +177,7 @@ void Channel::stop_listening() {
   node_ = 0;
 }
 
-/// A socket on which nobody listens is left over from a server that was killed.
+/// A socket without a listener is left over from a server that was killed.
 void Channel::listen_at(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

@@ -51,7 +51,7 @@ void rename_folder(const std::string& from, const std::string& to) {
     fail(kEnvironment, "cannot rename %s to %s: %s", from.c_str(), to.c_str(), strerror(errno));
 }
 
-/// A folder that is filled on rank 0; what was written takes no room on a full disk any more, unless it was renamed.
+/// A folder that rank 0 fills. Unless it was renamed, it is removed, so that it takes no room on a full disk.
 class PartFolder {
  public:
   PartFolder(const RankBase& rank, std::string path) : path_(rank.rank == 0 ? std::move(path) : "") { remove(); }

@@ -33,7 +33,7 @@ bool is_part(const std::string& name) {
   return is_step(whole) || whole.starts_with("latest.");
 }
 
-/// Under another name first: who is killed meanwhile leaves no checkpoint that looks complete.
+/// It is renamed first, so that a process killed meanwhile leaves no checkpoint that looks complete.
 void remove_step(const fs::path& step) {
   std::error_code ignored;
   const fs::path part = step.string() + std::string(kPart);

@@ -143,7 +143,7 @@ void check_states(const Executable& executable, const Options& options) {
     if (!value->empty()) fail(kUsage, "%s %s: the program has no states", flag, value->c_str());
 }
 
-// Makes the folder if it is missing, and fails where it cannot be written.
+// Makes the folder if it is missing, and fails if it cannot be written.
 void check_folder(const char* flag, const std::string& folder) {
   if (folder.empty()) return;
   make_folder(folder);
@@ -216,7 +216,7 @@ Source source_of(const Executable& executable, const Options& options, const Por
   return {"", "state " + name + " at its start"};
 }
 
-/// -1 where the length is what others say.
+/// -1 if other tensors determine the length.
 std::vector<int64_t> first_lengths(const Executable& executable, const Source& source, const Port& port) {
   if (!source.file.empty()) {
     const NpyFile npy(source.file, port.dtype);

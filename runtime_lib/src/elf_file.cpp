@@ -34,7 +34,7 @@ std::string read_at(int fd, int64_t offset, int64_t bytes) {
 
 namespace {
 
-/// The entries of a table; none where it does not lie inside the file.
+/// The entries of a table; none if it does not lie inside the file.
 template <class Entry>
 std::vector<Entry> table_at(int fd, uint64_t offset, size_t count) {
   const std::string bytes = offset > INT64_MAX ? "" : read_at(fd, int64_t(offset), int64_t(count * sizeof(Entry)));

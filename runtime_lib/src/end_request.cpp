@@ -47,7 +47,7 @@ EndRequests::EndRequests(const World& world, Second second, bool serves, const s
   struct sigaction action = {}, before = {};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
-  for (const int number : signals_)  // what was asked to be ignored, as by nohup, stays so
+  for (const int number : signals_)  // ignored signals, as by nohup, stay ignored
     if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
 }
 

@@ -1,4 +1,4 @@
-// A slot has few sums: inputs take them in turns, so that of many inputs several share one.
+// A slot has few sums: with many inputs, several share one in turns.
 #include "file_sums.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace weft {
 
 void FileSums::add(const std::string& input, const std::vector<int64_t>& shape, std::string_view elements) {
-  constexpr size_t kSmall = size_t{16} << 20;  // takes 2 ms, or 40 where the processor has no instruction for it
+  constexpr size_t kSmall = size_t{16} << 20;  // takes 2 ms, or 40 if the processor has no instruction for it
   if (world_.shape.ranks == 1) return;
   auto found = std::find(inputs_.begin(), inputs_.end(), input);
   if (found == inputs_.end()) found = inputs_.insert(found, input);

@@ -47,8 +47,8 @@ NotFinite find(FiniteForm<Bits> form, const char* elements, int64_t count, const
   return first;
 }
 
-/// Whether a rank's part of some port that `is_asked_for` holds a number which is not finite; its name. `fetch` brings
-/// a range to where the host reads it.
+/// The name of a port, among those with `is_asked_for`, whose part on this rank has a non-finite number. `fetch` makes
+/// a range readable for the host.
 template <class Asked, class Fetch>
 std::string odd_port(const RankBase& rank, std::span<const Port> ports, Asked is_asked_for, Fetch fetch) {
   for (const Port& port : ports) {

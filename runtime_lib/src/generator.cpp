@@ -1,6 +1,6 @@
-// Each rank feeds its parts of the inputs, and lays its part of the last logits where all ranks read them. Between the
-// invocation and the choice stands one barrier; that at the end of the next invocation keeps the logits until all have
-// chosen.
+// Each rank feeds its parts of the inputs, and writes its part of the last logits to memory that all ranks read. One
+// barrier separates the invocation and the choice. The barrier at the end of the next invocation keeps the logits until
+// all have chosen.
 #include "generator.h"
 
 #include <algorithm>
@@ -109,7 +109,7 @@ std::optional<PortView> Generator::shared_part(const Executable& variant, int ra
   return shares ? std::optional(PortView(*held, rank)) : std::nullopt;
 }
 
-/// How many of the `left` tokens the program is fed next: as many as some variant takes.
+/// How many of the `left` tokens the program is fed next: as many as a variant accepts.
 int64_t Generator::next_count(int64_t left) const {
   for (const Bound& bound : tokens_->layout.bounds) {
     if (bound.dim != 1 || bound.values.empty()) continue;
@@ -120,7 +120,7 @@ int64_t Generator::next_count(int64_t left) const {
   return std::min(left, tokens_->shape.dims[1]);
 }
 
-/// How many tokens the states hold: as their length says, or as many as have been `counted`.
+/// How many tokens the states hold: their length, or `counted` if their size is fixed.
 int64_t Generator::past(int64_t counted) const {
   if (counts_tokens(generation_)) return counted;
   return generation_.past == nullptr ? 0 : states_.length(generation_.past, generation_.past_dim);
@@ -131,7 +131,7 @@ void Generator::check(const Text& text, int64_t batch, int64_t length) const {
   if (!text.unfed.empty() && batch != int64_t(text.unfed.size()))
     fail(kWrongInput, "'%s': %ld rows, but the text has %zu", tokens_->name, long(batch), text.unfed.size());
   const int64_t fed = length + sampling_.max_new - 1;  // the last token is not
-  // States of a fixed size take any number of tokens, where no mask has a column for each.
+  // States of a fixed size take any number of tokens, unless a mask has a column for each.
   const int64_t before = counts_tokens(generation_) && mask_ == nullptr ? 0 : past_;
   if (before + fed > generation_.room)
     fail(kWrongInput, "'%s': %ld tokens and the %ld to be fed for %ld new ones are more than the %ld that have room",
@@ -203,7 +203,7 @@ bool Generator::feed_rest(const std::function<bool()>& is_refused) {
   }
 }
 
-/// Lays this rank's part of the logits of each row's last token into the memory where all ranks read them.
+/// Writes this rank's part of the logits of each row's last token to memory that all ranks read.
 void Generator::share_logits() const {
   const std::optional<PortView>& logits = logits_[rank_.variant_number];
   if (!logits) return;
@@ -212,7 +212,7 @@ void Generator::share_logits() const {
   const std::vector<int64_t>& tokens = logits->index.back();
   const int64_t element = element_bytes(port.dtype);
   const int64_t width = logits->extents.back() * element;  // a ragged slice has room for more than it holds
-  // Where the last token stands among those that this rank holds of a text, and for how many of them there is room.
+  // The index of the last token among this rank's tokens of a text, and the number of tokens that fit.
   int64_t last = 0, rows = 1;
   if (has_lengths) {
     const std::vector<int64_t>& places = logits->index[1];
@@ -235,7 +235,7 @@ void Generator::share_logits() const {
   }
 }
 
-/// True where each row has come to its end.
+/// Whether each row has ended.
 bool Generator::is_over() const {
   const std::span<const int64_t> end = generation_.end;
   return std::all_of(rows_.begin(), rows_.end(), [&](const std::vector<int64_t>& row) {

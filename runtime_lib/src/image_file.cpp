@@ -59,7 +59,7 @@ void ImageFile::open_beside(const std::string& weights, const std::string& manif
     text = read_at(manifest_fd, 0, file_bytes(manifest_fd));
     close(manifest_fd);
   }
-  fd_ = open(weights.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe, nobody waits for a writer
+  fd_ = open(weights.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a pipe's writer
   if (fd_ >= 0 && !(find_image() && read_footer()))
     fail(kEnvironment, "%s is damaged: it does not end as weights do, so it was cut or is another file", path_.c_str());
   manifest_ = text;
@@ -88,7 +88,7 @@ bool ImageFile::find_image() {
   return false;
 }
 
-/// False where the image does not end in a footer.
+/// False if the image does not end in a footer.
 bool ImageFile::read_footer() {
   const int64_t size = image_.bytes;
   Footer footer = {};
@@ -143,12 +143,12 @@ static std::string axes_text(const Group& group) {
   return out.empty() ? "" : " over " + out;
 }
 
-/// Slices up to this size are compared with their checksums whenever they are mapped. That takes 0.12 s at most
-/// (on a Zen 4 server), or 0.15 s where the processor has no instruction for it.
+/// Slices up to this size are compared with their checksums whenever they are mapped. That takes at most 0.12 s (on a
+/// Zen 4 server), or 0.15 s if the processor has no instruction for it.
 static int64_t checked_bytes() { return has_crc32c_instruction() ? int64_t{1} << 30 : int64_t{64} << 20; }
 
-/// Slices begin at multiples of kPage, and a kernel with larger pages (some of Arm have 64 KiB) cannot map them there;
-/// nor can any where a tool has moved the image to another place.
+/// Slices begin at multiples of kPage, and a kernel with larger pages (some on Arm have 64 KiB) cannot map them there.
+/// No kernel can if a tool has moved the image to another offset.
 bool ImageFile::maps_slices() const { return sysconf(_SC_PAGESIZE) <= kPage && weights_offset_ % kPage == 0; }
 
 // Maps a slice into the image that was reserved for the rank. Unless the slice is checked here, its pages are

@@ -114,8 +114,8 @@ bool is_no_launch(const Launcher& launcher, const Environment& env) {
   return size != nullptr && std::string_view(env(size)) == "1";
 }
 
-/// The nearest process above this one that is no rank itself: the launcher's agent on this machine, whatever wrapper
-/// scripts lie between.
+/// The nearest ancestor process that is not a rank itself: the launcher's agent on this machine, above any wrapper
+/// scripts.
 int agent_of(const Launcher& launcher) {
   const std::string variable = std::string(launcher.rank) + "=";
   int pid = getppid();
@@ -162,7 +162,7 @@ struct LauncherVariables {
 };
 
 /// The first launcher that has set both. RANK and WORLD_SIZE are names that scripts use as well: one of them alone is
-/// an error only where no other launcher speaks.
+/// an error only if no other launcher is found.
 std::optional<LauncherVariables> find_setting(const Environment& env) {
   std::optional<LauncherVariables> half;
   for (const Launcher& l : kLaunchers) {

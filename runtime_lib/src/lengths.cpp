@@ -1,4 +1,4 @@
-// Lengths by number, in the order of Executable::lengths. All ranks come to the same numbers from the same request.
+// Lengths by number, in the order of Executable::lengths. All ranks compute the same numbers from the same request.
 #include "lengths.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// A level is had with all of its instructions; the lists are those of the x86-64 psABI that matter to kernels.
+// A CPU has a level if it has all of its instructions. The lists are from the x86-64 psABI, as far as they matter to
+// kernels.
 #include "level.h"
 
 #include <algorithm>

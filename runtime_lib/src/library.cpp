@@ -181,7 +181,7 @@ class Library::Crew final : public Customer {
     return made;
   }
 
-  /// Bytes that are no values of the type are refused, as those of files are.
+  /// Bytes that are not values of the type are refused, as in files.
   void give(size_t p, const std::vector<int64_t>& shape, std::string_view bytes) const {
     const Port& port = *board_.ports()[p];
     if (port.dtype == DType::String) {

@@ -29,8 +29,8 @@ namespace weft {
 
 namespace {
 
-/// The most memory that the process has had, in bytes; 0 where the system does not say. getrusage counts what the
-/// process that started this one had.
+/// The peak memory of the process in bytes; 0 if the system does not tell. getrusage would include the peak of the
+/// process that started this one.
 int64_t peak_memory() {
   const std::unique_ptr<FILE, int (*)(FILE*)> status(fopen("/proc/self/status", "re"), fclose);
   char line[256];
@@ -223,11 +223,11 @@ int run(const Executable& executable, const LevelChoice& level, const Options& o
     if (!options.root.empty())
       fail(kEnvironment,
            "--root is for ranks that a launcher starts: RANK and WORLD_SIZE, or such variables, are not set");
-    open_target(executable, 0);  // so that what is missing is said once, and at once
+    open_target(executable, 0);  // so that missing things are reported once, and at once
     return start_ranks(executable, file, shape, endable_of(options), argv);
   }
   check_size(executable, launched);
-  open_target(executable, 1);  // what is missing is said before the ranks wait for each other
+  open_target(executable, 1);  // missing things are reported before the ranks wait for each other
   if (is_apart(*launched, options) && (options.serves || executable.generation != nullptr))
     fail(kUsage, "%s share the memory of one machine",
          options.serves ? "--serve: the ranks of a server" : "the ranks of a program that generates (--no-generate)");

@@ -53,7 +53,7 @@ struct StepFields {
   std::vector<std::string> nodes;  // "MatMul h"
 };
 
-/// Takes the strings of the manifest's steps, those of the program and of its variants.
+/// Collects the strings of the manifest's steps, in the program and in its variants.
 template <class Take>
 void for_each_step(std::string_view manifest, const Take& take) {
   Scanner scanner{manifest};
@@ -92,7 +92,7 @@ void for_each_step(std::string_view manifest, const Take& take) {
   }
 }
 
-/// As it stands in JSON, without quotes.
+/// The text as in JSON, without quotes.
 std::string escaped(std::string_view name) {
   const std::string literal = json_string(name);
   return literal.substr(1, literal.size() - 2);

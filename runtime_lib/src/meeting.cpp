@@ -1,5 +1,5 @@
-// The socket has an abstract name, which is of no file and ends with its socket. Messages are whole packets: a rank
-// says who it is and what it brings; rank 0 answers all of them once, with the memory or with what is wrong.
+// The socket has an abstract name, which belongs to no file and vanishes with the socket. Messages are whole packets. A
+// rank sends its number and its agreement; rank 0 answers all of them once, with the memory or with an error.
 //
 //   rank 1   Hello{rank, agreement}  ->                       Answer{ok} + memory
 //   rank 2   Hello{rank, agreement}  ->   rank 0    ->        Answer{ok} + memory
@@ -170,7 +170,7 @@ class Host {
     if (!failure_) failure_ = std::move(failure);
   }
 
-  /// Takes in who has come, and notices who has gone.
+  /// Accepts ranks that have connected, and notices those that have gone.
   void look() {
     std::vector<pollfd> polled = {{listener_.get(), POLLIN, 0}};
     for (const auto* list : {&strangers_, &guests_})
@@ -187,7 +187,7 @@ class Host {
     }
   }
 
-  /// Who says something else than a rank does is shown out.
+  /// Closes a connection that sends anything else than a rank would.
   void hear(Descriptor& stranger) {
     Hello hello = {};
     const ssize_t bytes = recv(stranger.get(), &hello, sizeof hello, 0);
@@ -228,9 +228,9 @@ class Host {
   const double timeout_;
   Patience patience_;
   Descriptor listener_;
-  std::vector<Descriptor> strangers_;  // who have not said who they are
+  std::vector<Descriptor> strangers_;  // connections that have not introduced themselves
   std::vector<Descriptor> guests_;     // by rank; none for rank 0
-  std::vector<Descriptor> others_;     // who are to hear why they cannot stay
+  std::vector<Descriptor> others_;     // connections that will get the reason for their refusal
   std::vector<bool> has_come_;         // by rank
   std::optional<Failure> failure_;
 };

@@ -19,7 +19,7 @@
 namespace weft {
 
 static std::string_view map_file(const std::string& file) {
-  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe, nobody waits for a writer
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a pipe's writer
   struct stat status = {};
   if (fd < 0 || fstat(fd, &status) != 0) {
     const int reason = errno;

@@ -45,7 +45,7 @@ bool is_same_type(const std::string& a, const std::string& b) {
   return a == b || (a.size() == 3 && a.substr(1) == b.substr(1) && a[0] != '>' && b[0] != '>');
 }
 
-/// The type that a file's elements are of, where it may differ from the port's; bit patterns are integers here.
+/// The type of a file's elements, which may differ from the port's. Bit patterns are integers here.
 std::optional<DType> type_of(const std::string& descr) {
   if (is_same_type(descr, kMlDtypes)) return DType::BF16;
   for (const TypeRow& row : kTypes)
@@ -60,7 +60,7 @@ struct Elements {
     memcpy(static_cast<void*>(&value), at, sizeof value);
     return Wide(value);
   }
-  /// False where the value does not come back.
+  /// False if converting back gives another value.
   static bool store(Wide wide, char* at) {
     if constexpr (std::numeric_limits<T>::is_integer)
       if (wide < Wide(std::numeric_limits<T>::min()) || wide > Wide(std::numeric_limits<T>::max())) return false;

@@ -1,4 +1,4 @@
-// UTF-8 and code points. Strings are checked where they come in, so that all that is decoded here is UTF-8.
+// UTF-8 and code points. Inputs are checked, so that only valid UTF-8 is decoded here.
 #include "npy_strings.h"
 
 #include <algorithm>

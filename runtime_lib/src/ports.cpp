@@ -1,5 +1,5 @@
-// Which elements of a global tensor a rank holds, and copying them in runs of neighbours. The layout of a port
-// says it as slices: rank r holds the indices i of a dimension with i / block % size == r's coordinate.
+// Finds the elements of a global tensor that a rank holds, and copies them in runs of neighbours. The layout of a port
+// describes them as slices: rank r holds the indices i of a dimension with i / block % size == r's coordinate.
 #include "ports.h"
 
 #include <algorithm>

@@ -41,7 +41,8 @@ RankState::RankState(const Executable& e, const Program& p, World& w, int r, con
   try {
     for (size_t s = 1; s < walks.size(); ++s) threads_.emplace_back([this, s] { serve(int(s)); });
     for (size_t s = 0; s < walks.size() && !o.cores.empty(); ++s) {
-      // The thread of a stream that computes is the first of its team; others are wherever one of the cores is free.
+      // The thread of a computing stream is the first of its team and has its core; other streams' threads use any free
+      // core of the rank.
       const size_t cores = p.streams[s].parallel ? 1 : o.cores.size();
       keep_to(std::span(o.cores).first(cores), s == 0 ? pthread_self() : threads_[s - 1].native_handle());
     }
@@ -231,7 +232,7 @@ void Rank::leave() {
 }
 
 namespace {
-/// The stream waits for a rank, perhaps its own, as long as this stands.
+/// While this object exists, the stream waits for a rank, perhaps its own.
 class Waiting {
  public:
   Waiting(const RankState& state, int stream, Walk& walk, int for_rank)
@@ -276,8 +277,8 @@ void Rank::wait(const Signal& signal, int i) {
     wait_for_flag(signal.group.peer(rank, p), signal.slot + i, "element", i);
 }
 
-/// Both ranks of a pair count the barriers they have entered together on a stream: no slots to hand out, whatever the
-/// groups.
+/// Both ranks of a pair count the barriers that they have entered together on a stream. Thus no group needs slots of
+/// its own.
 void Rank::barrier(const Group& group) {
   walk_->note_exchange();
   World& world = state_.world;

@@ -35,11 +35,10 @@ void RankBase::select(size_t number) {
   variant_number = number;
   variant = executable.variants[number].executable;
   program = program_of(*variant, rank);
-  lengths.clear();  // those in memory are where the last variant wanted them
+  lengths.clear();  // those in memory have the last variant's layout
 }
 
-/// The ranks that have arrived less often than this one at the point where all wait for each other; empty where
-/// nothing is known of them.
+/// The ranks that have entered fewer barriers of all ranks than this one; empty if unknown.
 static std::string missing_ranks(const World& world, int rank) {
   const uint32_t mine = world.rank(rank).arrivals.load();
   std::string out;
@@ -114,7 +113,7 @@ void RankBase::time_out(const Step* step, const std::string& awaited) const {
 }
 
 void RankBase::stall_in(const Step& step) const {
-  // Where nobody waits for this step, it ends itself.
+  // If nobody waits for this step, the rank ends itself.
   const int64_t end = now_ns() + int64_t((2 * options.timeout + 5) * 1e9);
   while (!world.has_failed() && now_ns() < end) usleep(10'000);
   if (!world.has_failed()) fail(kTimedOut, "step %s was stalled, and nothing waited for it", name_of(step).c_str());

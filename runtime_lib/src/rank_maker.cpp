@@ -33,7 +33,7 @@ CoreShare share_of(const Options& options, int rank, int ranks, size_t cores) {
   const std::optional<Launched> launched = is_own_process ? find_launcher(getenv) : std::nullopt;
   if (!launched) return {rank, ranks};
   const size_t online = size_t(sysconf(_SC_NPROCESSORS_ONLN));
-  // Sets of more cores than there are for each rank are those of several ranks, which --bind must tell apart.
+  // A set with more cores than each rank's share belongs to several ranks, which --bind must distinguish.
   const bool is_shared = options.binds && cores * size_t(std::max(1, launched->ranks_here)) > online;
   if (cores < online && !is_shared) return {};
   return {launched->rank_here.value_or(rank), launched->ranks_here > 0 ? launched->ranks_here : ranks};

@@ -231,8 +231,8 @@ static std::string block_fields(const BlockRun& run) {
               kPasses[size_t(run.pass)], run.micro_batch);
 }
 
-/// An event of the trace. Steps on other streams than that of the computation are communication, and so are
-/// steps that exchanged data with other ranks.
+/// An event of the trace. Steps on streams other than the computing one are communication, and so are steps that
+/// exchanged data with other ranks.
 static std::string event_json(int rank, int stream, bool computes, const Event& e, int64_t offset_ns) {
   return text(
       "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": %s, \"args\": "

@@ -1,4 +1,4 @@
-// Reading requests strictly: every length lies within what was sent, and nothing is left over.
+// Reading requests strictly: every length lies within the received bytes, and no bytes are left over.
 #include "request.h"
 
 #include "failure.h"

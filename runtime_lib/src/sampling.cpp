@@ -50,8 +50,8 @@ constexpr Setting kSettings[] = {
      [](Sampling& s, double value) { s.seed = int64_t(value); }},
 };
 
-/// Tokens by falling likelihood, of equally likely ones the lower number first: a strict order, so that the same tokens
-/// are kept whatever the algorithm is.
+/// Tokens by descending probability; among equal ones, the lower number first. The order is strict, so that every
+/// algorithm keeps the same tokens.
 struct MoreLikely {
   std::span<const double> logits;
   bool operator()(int64_t a, int64_t b) const {

@@ -74,7 +74,7 @@ class Clerk final : public Customer {
   static int64_t most_file_bytes(DType dtype) {
     return dtype == DType::String ? String::kMost * int64_t{sizeof(char32_t)} : 8;
   }
-  /// The longest message that fits the inputs, whatever the width of its numbers.
+  /// The longest message that fits the inputs, for any width of its numbers.
   uint64_t most_bytes() const {
     uint64_t bytes = 1 << 16;
     for (const Port* port : board_.ports())
@@ -83,7 +83,7 @@ class Clerk final : public Customer {
     return bytes;
   }
 
-  /// A signal has asked the server to end: it answers what it has, and takes nothing more.
+  /// After a signal to end, the server answers pending requests and accepts no more.
   void drain_if_asked() {
     if (rank_.world.end_asked().load() == 0) return;
     channel_.drain();
@@ -103,7 +103,7 @@ class Clerk final : public Customer {
     is_asked_ = false;
   }
 
-  /// False where the message is answered already: it is wrong, or the ranks have nothing to do for it.
+  /// False if the message is already answered, because it is wrong or needs no work of the ranks.
   bool is_posted(const IncomingMessage& message) {
     try {
       session_.clear();

@@ -140,7 +140,7 @@ class Server {
       gather();
   }
 
-  /// One invocation, or as many as a generation takes.
+  /// One invocation, or all invocations of a generation.
   Generated invoke(Session& session) {
     if (generator_)
       return generator_->run(
@@ -241,7 +241,7 @@ void answer_requests(RankBase& rank, const Options& options, Customer* customer)
 }
 
 void LookOut::look() {
-  constexpr int kPatience = 3;  // for who started the ranks, to say what became of it
+  constexpr int kPatience = 3;  // for the process that started the ranks, which reports it
   if (world_.has_failed()) throw Failure{world_.failure(), ""};
   const int gone = world_.gone_rank();
   if (gone >= 0 && ++turns_without_ > kPatience)

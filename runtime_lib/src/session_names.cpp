@@ -1,5 +1,5 @@
-// A session that has ended without a word of its client must not silently begin anew: the next request of its name is
-// told.
+// A session that ended without a request of its client must not silently restart: the next request with its name gets
+// an error.
 #include "session_names.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Numbers of layers in texts. The compiler writes nothing else in braces where a step has a layer.
+// Numbers of layers in texts. If a step has a layer, the compiler writes nothing else in braces.
 #include "step_text.h"
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 // The threads of one stream: workers wait for a loop, enter it while it is open and take chunks: first those of their
-// own share, then what is left of others'. A thread's share is the same part of each loop, so that it finds in its own
-// cache what it wrote in the loop before (rows of an image, say). The owner closes the loop when no chunk is left, and
-// waits for those that are inside: a worker that sleeps, or has lost its core, is not waited for.
+// own share, then the rest of others'. A thread's share is the same part of each loop, so that its cache still holds
+// the data that it wrote in the previous loop (such as rows of an image). The owner closes the loop when no chunk is
+// left, and waits for workers inside. It does not wait for a worker that sleeps, or has lost its core.
 #include "weft/team.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct Team::Shared {
   bool busy = false;
   std::atomic<bool> stop = false;  // also read by a worker that comes late to an earlier loop
   std::mutex failing;
-  std::exception_ptr failure;  // what the first call threw that did not return
+  std::exception_ptr failure;  // the exception of the first call that threw
   std::vector<std::thread> workers;
 
   explicit Shared(int threads) : shares(size_t(threads)) {}

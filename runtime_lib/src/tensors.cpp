@@ -25,7 +25,7 @@ int64_t bytes_of(const PortViews& views) {
   return bytes;
 }
 
-/// Calls use(view, its bytes in `bytes`, which has those of all views).
+/// Calls use(view, its bytes) for each view; `bytes` has the bytes of all views.
 template <class Bytes, class Use>
 void for_each_view(const PortViews& views, Bytes& bytes, Use&& use) {
   auto* at = bytes.data();
@@ -55,7 +55,7 @@ void add_claims(LengthClaims& claims, const Port& port, const std::vector<int64_
   for (size_t b = 0; b < lengths.size(); ++b) claims.add(bounds[b], lengths[b], "'" + std::string(port.name) + "'");
 }
 
-/// A rank's views of an input; none where the rank holds no part of it.
+/// A rank's views of an input; none if the rank holds no part of it.
 PortViews views_of(const Executable& variant, const char* name, int rank) {
   const Program& program = program_of(variant, rank);
   PortViews views;

@@ -1,4 +1,4 @@
-// Ports of no buffer are made from those of the program.
+// Ports without a buffer are made from the program's ports.
 #include "text_ports.h"
 
 #include <algorithm>

@@ -229,7 +229,7 @@ double Trainer::output(const Port* port) {
   return value;
 }
 
-/// The inputs of an iteration: a batch, and what is the same in all.
+/// The inputs of an iteration: a batch, and inputs that are the same in all iterations.
 void Trainer::feed(const std::vector<WholeTensor>& batch, int64_t number) {
   inputs_.load(int(std::min<int64_t>(number, INT32_MAX)));
   for (const WholeTensor& tensor : batch) inputs_.give(tensor);
@@ -253,7 +253,7 @@ std::optional<StepFigures> Trainer::means_of_evaluation(int64_t step) {
   StepFigures means;
   means.step = step, means.others.resize(others_.size());
   rank_.evaluates = true;
-  rank_.invocation = uint32_t(step);  // what the model draws is the same after a resumption
+  rank_.invocation = uint32_t(step);  // the model draws the same numbers after a resumption
   int64_t number = 0;
   for (const Stretch& stretch : evaluation_->stretches()) {
     if (is_ending()) break;
@@ -302,7 +302,7 @@ void Trainer::print_progress(const StepFigures& s, double per_second) const {
           is_terminal && !is_last ? "" : "\n");
 }
 
-/// Samples that fill no batch, where a run comes to the end of an epoch.
+/// Samples that do not fill a batch, at the end of an epoch.
 void Trainer::print_what_is_left_out() const {
   const int64_t left = data_.samples() % data_.batch();
   if (left == 0 || last_ < data_.steps_per_epoch()) return;

@@ -1,4 +1,4 @@
-// Files are mapped; a batch is put together row by row, so that of a file only what a step needs is read.
+// Files are mapped. A batch is assembled row by row, so that only the needed parts of a file are read.
 #include "training_data.h"
 
 #include <algorithm>

@@ -31,7 +31,7 @@ WholeExecutable::WholeExecutable(const Executable& emitted, bool generates) : wh
   whole_.variants = variants_;
 }
 
-/// The number of a name in `names_`, where it is put if it is new.
+/// The index of a name in `names_`, to which it is added if it is new.
 int WholeExecutable::name_length(const char* name) {
   const auto same = [&](const char* known) { return std::string_view(known) == name; };
   const auto at = std::find_if(names_.begin(), names_.end(), same);
@@ -88,7 +88,7 @@ static const Bound* find_bound(const Port& port, int dim) {
   return nullptr;
 }
 
-/// The number of a dimension's length in `names_`; -1 where it has no name: it is computed from others.
+/// The index of a dimension's length in `names_`; -1 if it has no name because it is computed from others.
 int WholeExecutable::length_of(const std::vector<const Port*>& port, int dim) {
   const size_t dims = variants_.front().dims.size();
   for (size_t d = 0; d < dims; ++d) {

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// The letter of the process's state: 'T' where a signal has stopped it, 't' where a debugger has.
+/// The letter of the process's state: 'T' if a signal has stopped it, 't' if a debugger has.
 static char state_of(const World& world, int rank) {
   const int pid = world.rank(rank).pid.load();
   if (world.relay != nullptr || pid <= 0) return '?';
@@ -36,7 +36,7 @@ std::string silence_of(const World& world, int rank) {
   return text("rank %d is silent: its process %d is stopped (kill -CONT %d)", rank, pid, pid);
 }
 
-/// The stream that says most of where the rank is; -1: it has begun none.
+/// The stream that best describes the rank's position; -1: no stream has begun.
 int telling_stream(const World& world, int rank) {
   constexpr Awaited kMostTelling[] = {Awaited::Nothing, Awaited::OtherRanks, Awaited::OwnRank};
   for (const Awaited awaited : kMostTelling)

@@ -146,7 +146,7 @@ bool World::wait(int rank, Word& word, uint32_t value, double timeout, const Cou
     relax(spin);
   }
   constexpr int64_t kSlice = 50'000'000;   // how soon a failure elsewhere is noticed
-  constexpr int64_t kGrace = 200'000'000;  // for who started a rank that is gone, to say what became of it
+  constexpr int64_t kGrace = 200'000'000;  // for the process that started a rank that is gone, which reports it
   int64_t gone_at = INT64_MAX;
   Patience patience(timeout);
   Word& sleepers = ranks_[rank].sleepers;

@@ -1,5 +1,5 @@
-// A trace names steps; the Plan says of which block each of them is. The runs of a step in an iteration are in the
-// order of micro-batches, equally many for each.
+// A trace names steps; the Plan tells the block of each. The runs of a step in an iteration are in the order of
+// micro-batches, equally many for each.
 #include "cli/block_times.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class StepFinder {
 
   const Profile& blank() const { return blank_; }
 
-  /// By rank and name: what the steps of that name run for in an iteration, one after another.
+  /// By rank and name: the blocks that run a step of that name in an iteration, in sequence.
   std::map<std::pair<int, std::string>, std::vector<StepTurn>> turns() const {
     std::map<std::pair<int, std::string>, std::vector<StepTurn>> made;
     for (const OrderedBlock& entry : c_.plan.order)

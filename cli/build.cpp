@@ -30,7 +30,7 @@ bool in_path(const std::string& program) {
   return false;
 }
 
-/// True for a pipe, /dev/null and the like: they are written as they stand, never replaced.
+/// True for a pipe, /dev/null and the like: they are written directly, never replaced.
 bool is_special(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -77,8 +77,8 @@ bool copy_into(const std::string& from, const std::string& to, Diags& diags) {
   return why.empty();
 }
 
-/// Moves a finished file to its place in one step, so that nobody meets half an executable. Across file systems
-/// it is copied beside the place first, since only a rename within one is a single step.
+/// Moves a finished file to its place atomically, so that nobody sees half an executable. Across file systems it is
+/// copied beside the place first, since only a rename within one is a single step.
 bool move_to(const std::string& from, const std::string& to, Diags& diags) {
   if (is_special(to)) return copy_into(from, to, diags);
   std::error_code error;

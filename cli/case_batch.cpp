@@ -102,7 +102,7 @@ bool CaseCompiler::bind_inputs(Options& options, int level) const {
   return !options.binds.empty();
 }
 
-/// Nothing is pinned or bound that need not be: what is known at run time only is the harder case.
+/// Nothing is pinned or bound unnecessarily: values known only at run time are the harder case.
 std::unique_ptr<Compilation> CaseCompiler::compile_pinned(Diags& diags) {
   Options options = options_;
   for (int level = 0;; ++level) {

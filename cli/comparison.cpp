@@ -81,7 +81,7 @@ bool write_inputs(std::vector<std::string>& command, const Plan& plan, const Kno
     if (tensor == data.inputs.end() || std::find(done.begin(), done.end(), port.name) != done.end()) continue;
     done.push_back(port.name);
     const bool is_state = std::find(states.begin(), states.end(), port.name) != states.end();
-    // States are found by their names, inputs by what the command line says.
+    // States are found by their names, inputs by the command line.
     const std::string path = is_state ? format("{}/state/{}.npy", folder, output_file_name(port.name))
                                       : format("{}/input_{}.npy", folder, done.size());
     write_file(path, "");

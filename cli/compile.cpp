@@ -82,7 +82,7 @@ bool run_passes(Compilation& c, const std::string& start_behind, const Options& 
   }
 }
 
-/// As with passes, what was printed is wanted most where a step broke.
+/// As with passes, the output is shown even if a step fails, when it is most useful.
 std::optional<Plan> run_planning(const Compilation& c, const Options& options, Diags& diags) {
   std::vector<PlanningReport> reports;
   try {
@@ -101,7 +101,7 @@ int64_t needed_bytes(const Plan& plan, const Program& program) {
   return program.own_bytes + program.window_bytes + program.thread_bytes + image_bytes(plan, program);
 }
 
-/// True if every rank's memory is within the schedule's limit, and within what a rank of --machine has.
+/// True if every rank's memory is within the schedule's limit, and within the memory of --machine's ranks.
 bool fits_memory(const Compilation& c, const Options& options, Diags& diags) {
   const int64_t limit = c.target.memory, capacity = options.machine.empty() ? 0 : c.machine.memory;
   for (const Program& program : c.plan.programs) {
@@ -133,7 +133,7 @@ std::unique_ptr<Compilation> compile_as_given(Schedule schedule, const Options& 
   return run_passes(*c, {}, options, diags) ? std::move(c) : nullptr;
 }
 
-/// Compiles what a search tries: without a word, and from one end to the other.
+/// The options of a compilation inside a search: without output, and complete.
 Options options_of_search(const Options& options) {
   Options quiet = options;
   quiet.stop_after.clear(), quiet.print_ir_after.clear(), quiet.print_plan_after.clear(), quiet.dump_dir.clear();
@@ -141,7 +141,7 @@ Options options_of_search(const Options& options) {
   return quiet;
 }
 
-/// In the order of the pipeline that is found for the times of a first plan, or for those of --profile.
+/// Searches the order of the pipeline for the times of a first plan, or of --profile, and compiles with it.
 std::unique_ptr<Compilation> compile_in_found_order(Schedule schedule, const Options& options, Diags& diags) {
   std::optional<Profile> profile;
   if (!options.profile.empty() && !(profile = read_profile(options.profile, diags))) return nullptr;
@@ -172,7 +172,7 @@ std::optional<int64_t> planned_bytes(const Schedule& schedule, const Options& op
   return needed_bytes(*plan);
 }
 
-/// Where the schedule has a limit for what is kept for the backward pass, finds what is. False after reporting.
+/// If the schedule limits the memory kept for the backward pass, finds the values to keep. False after reporting.
 bool choose_kept(Schedule& schedule, std::optional<RecomputeSearch>& found, const Options& options, Diags& diags) {
   if (!schedule.train || !schedule.train->recompute || !schedule.train->recompute->limit) return true;
   const Stopwatch watch;
@@ -350,7 +350,7 @@ bool check_variants(CompiledVariants& variants, const Options& options, Diags& d
   return true;
 }
 
-/// From sources to what was asked for.
+/// Builds the requested result from sources.
 static int make_program(const Plans& plans, std::vector<SourceFile> files, const Options& options, Diags& diags) {
   if (options.emit_library && check_library_name(*plans.front(), diags))
     for (SourceFile& file : library_files(plans)) files.push_back(std::move(file));

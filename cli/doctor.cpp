@@ -1,4 +1,4 @@
-// `weft doctor`: what this machine has of what a target needs.
+// `weft doctor`: which requirements of a target this machine meets.
 #include <unistd.h>
 
 #include <cstdio>

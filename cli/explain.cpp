@@ -1,4 +1,4 @@
-// `weft explain`: what the compiler made of a model and a schedule, and who asked for it.
+// `weft explain`: the compiler's decisions for a model and a schedule, and their origins.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -143,7 +143,7 @@ bool cuts_reductions(const Module& module) {
   return cut;
 }
 
-/// Why results may differ from one rank's in their last bits; "" where they are bit-equal.
+/// Why results may differ from one rank's in their last bits; "" if they are bit-equal.
 std::string why_bits_differ(const Module& scheduled, const Compilation& c, const Options& options) {
   if (c.plan.world == 1 && scheduled.transforms.empty() && c.schedule.kernels.empty()) return "";
   if (cuts_reductions(scheduled)) return "a reduction is cut by ranks or chunks";
@@ -252,7 +252,7 @@ void print_streams(const Plan& plan) {
   }
 }
 
-/// The table replays what was found.
+/// The table reproduces the order that was found.
 void print_found_order(const Compilation& c) {
   if (!c.measured.empty()) std::printf("%s\n", printable(c.measured).c_str());
   if (!c.order) return;
@@ -390,7 +390,7 @@ void print_json(const Module& scheduled, const Compilation& c, const std::string
 
 int run_explain(const Options& options) {
   Diags diags;
-  // Fusion hides values inside kernels: what the schedule speaks of is read before it.
+  // Fusion hides values inside kernels, so values of the schedule are read before it.
   Options until_scheduled = options;
   until_scheduled.stop_after = "apply-transforms";
   const std::unique_ptr<Compilation> scheduled = compile_graph(until_scheduled, diags);

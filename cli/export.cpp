@@ -34,8 +34,7 @@ std::string checkpoint_of(const std::string& given) {
 
 constexpr const char* kStateFile = "state.json";
 
-/// Reports files that have other bytes than were written, by what state.json says of them. Checkpoints of older
-/// programs say nothing.
+/// Reports files whose bytes differ from the checksums in state.json. Checkpoints of older programs have no checksums.
 void check_sums(const std::string& folder, Diags& diags) {
   const std::string path = folder + "/" + kStateFile;
   const auto report = [&](const std::string& file) {

@@ -1,4 +1,4 @@
-// `weft inspect`: what a model is, also one that cannot be compiled.
+// `weft inspect`: a summary of a model, also of one that cannot be compiled.
 #include <cstdio>
 #include <map>
 

@@ -7,12 +7,13 @@ namespace weftc {
 
 namespace {
 
-/// Gathers objects that lie at one depth; what lies outside of them is passed over.
+/// Gathers objects at one depth and ignores everything outside of them.
 class Gatherer final : public nlohmann::json_sax<nlohmann::json> {
  public:
   using Take = std::function<std::string(const JsonItem&)>;
 
-  /// Objects that are items of the member `list` of the outermost object, or where that is empty, the outermost itself.
+  /// The objects are items of the member `list` of the outermost object, or if `list` is empty, the outermost object
+  /// itself.
   Gatherer(std::string_view text, std::string list, Take take)
       : text_(text), list_(std::move(list)), take_(std::move(take)) {}
 

@@ -26,7 +26,7 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
     const size_t at = text_.find_first_not_of(" \t\r\n,:", ended_);
     return at == std::string_view::npos ? text_.size() : at;
   }
-  /// Puts a value where it belongs; it stays there until the enclosing list or object has another one.
+  /// Adds a value to the enclosing list or object. Its address is valid until another one is added.
   JsonNode* add(Kind kind) {
     JsonNode node;
     node.kind = kind;
@@ -92,7 +92,7 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
   const char* reached_ = nullptr;
   size_t ended_ = 0;  // the last token
   JsonNode root_;
-  std::vector<JsonNode*> open_;  // no value is added beside them, so that they stay where they are
+  std::vector<JsonNode*> open_;  // no value is added to the same parent meanwhile, so that they do not move
   std::string key_;
   std::string why_;
   size_t where_ = 0;

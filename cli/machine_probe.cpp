@@ -1,5 +1,5 @@
-// Every node of the model is a step of its own name. Their sizes: products that fill a core's vectors, arrays that are
-// larger than caches, and messages from what a cache line holds to what takes as long as its bytes.
+// Every node of the model is a step with its own name. Products fill a core's vectors, and arrays are larger than
+// caches. Messages range from a cache line to sizes whose time is proportional to their bytes.
 #include "cli/machine_probe.h"
 
 #include <algorithm>

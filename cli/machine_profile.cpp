@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char *kProbeWarmUp = "3", *kProbeIterations = "20";
 constexpr double kBusyMachine = 0.2;  // used by others
-// Ceilings are what a machine can do; an exchange waits for what else the machine does, but not for a core.
+// Ceilings are a machine's best rates; an exchange waits for other work of the machine, but not for a core.
 constexpr double kAtBest = 0, kOften = 0.25;
 
 std::string today() {
@@ -34,7 +34,7 @@ std::string today() {
   return text;
 }
 
-/// Bytes of the machine's memory; 0 where the system does not tell.
+/// Bytes of the machine's memory; 0 if the system does not tell.
 int64_t memory_of_machine() {
   const std::string text = read_file("/proc/meminfo").value_or("");
   constexpr std::string_view kKey = "MemTotal:";

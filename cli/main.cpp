@@ -1,4 +1,4 @@
-// The verbs of the command line, and what becomes of errors that are nobody's input.
+// The verbs of the command line, and internal errors.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

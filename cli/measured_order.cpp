@@ -1,4 +1,4 @@
-// Boxes of a trace are steps; those of one rank, block and micro-batch are put together to a box of the picture.
+// Boxes of a trace are steps. Boxes of one rank, block and micro-batch are merged to a box of the picture.
 #include "cli/measured_order.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace weftc {
 
 namespace {
 
-/// Streams of transfers between blocks have numbers where there are several.
+/// Streams of transfers between blocks are numbered if there are several.
 bool brings_data(const std::string& stream) { return stream.starts_with("send") || stream.starts_with("recv"); }
 
 int64_t as_nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
@@ -63,7 +63,7 @@ void add_busy_times(OrderPicture& picture, std::vector<StepTime> steps) {
   }
 }
 
-/// Time 0 is where the first micro-batch begins.
+/// Time 0 is the begin of the first micro-batch.
 void move_to_begin(OrderPicture& picture) {
   int64_t first = INT64_MAX, last = 0;
   for (const PictureLane& lane : picture.lanes)

@@ -26,7 +26,7 @@ std::string hash_text(const std::set<std::string>& texts) {
   return text;
 }
 
-/// The model's own nodes: derivatives and what is computed again follow from them.
+/// The model's own nodes: gradients and recomputed values follow from them.
 bool is_of_model(const Origin& origin) {
   return origin.phase == Phase::Forward && origin.name.find(kAgain) == std::string::npos;
 }

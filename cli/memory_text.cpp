@@ -27,7 +27,7 @@ struct Sources {
   std::vector<std::string> inputs, states, lengths, nodes;
 };
 
-/// A Plan, and what is asked of it for each buffer.
+/// A Plan, and queries of it for each buffer.
 class PlanMemory {
  public:
   explicit PlanMemory(const Plan& plan) : plan_(plan), ranges_(plan), writers_(plan.buffers.size()) {
@@ -48,7 +48,7 @@ class PlanMemory {
     return names;
   }
 
-  /// "f32[4, 16], 2 instances": what one rank has of it.
+  /// "f32[4, 16], 2 instances": one rank's part of it.
   std::string type(const HeldMemory& memory) const {
     const Buffer& buffer = plan_.buffer(memory.buffers[0]);
     const Dims dims = buffer.dims();
@@ -72,7 +72,7 @@ class PlanMemory {
     return block < plan_.blocks.size() ? plan_.blocks[block].name : "";
   }
 
-  /// "in step 'fc' (2 of 14)", with its block where there are several.
+  /// "in step 'fc' (2 of 14)", with its block if there are several.
   std::string where(int position) const {
     if (position == 0) return "before the first step";
     if (position == ranges_.end()) return "behind the last step";
@@ -91,7 +91,7 @@ class PlanMemory {
   }
 
  private:
-  /// A step that comes from no node, such as the gathering of a sliced input, hands on what it reads.
+  /// A step that belongs to no node, such as the gathering of a sliced input, stands for the values that it reads.
   void add_sources(BufferId id, std::set<BufferId>& seen, Sources& sources) const {
     if (!seen.insert(id).second) return;
     const auto add = [](std::vector<std::string>& names, const std::string& name) {

@@ -1,4 +1,4 @@
-// `weft ops`: which operators can be compiled, and what their records say of each.
+// `weft ops`: the operators that can be compiled, with facts from their records.
 #include <cstdio>
 #include <map>
 

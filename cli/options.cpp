@@ -55,7 +55,7 @@ Target host_target_of(const std::string& text) {
   return target;
 }
 
-/// That of the highest level that this CPU has: what is built to run here needs no other.
+/// The highest level of this CPU: programs that are built to run here need no other.
 Target best_here(const Target& target) {
   Target best = host_target({target.archs.front()});
   for (const std::string& arch : target.archs)
@@ -86,7 +86,7 @@ CLI::Option* add_list(CLI::App& verb, const char* name, std::vector<std::string>
   return verb.add_option(name, values, help)->type_name(type)->allow_extra_args(false)->take_all();
 }
 
-/// Flags that say what the model is: dims, shapes, fixed inputs.
+/// Flags that define the model: dims, shapes, fixed inputs.
 void add_model_flags(CLI::App& verb, FlagTexts& given) {
   add_list(verb, "--dim", given.dims, "NAME=N", "NAME=128 pins a symbolic dim, NAME<=1024 bounds it");
   add_list(verb, "--shape", given.shapes, "INPUT=1x3x224x<=224", "pins unnamed dims of an input, or bounds them");
@@ -105,14 +105,14 @@ void check_cuda_arch(const std::string& arch) {
     throw CLI::ValidationError(format("--arch {}: sm_80, sm_90, sm_100 or the like is expected", arch));
 }
 
-/// True if a plan is for a machine of GPUs. Its own reader reports what is wrong with the file.
+/// Whether a plan is for a machine of GPUs. The file's own reader reports errors in it.
 bool is_machine_of_gpus(const std::string& file) {
   Diags unreported;
   const std::optional<Machine> machine = read_machine(file, unreported);
   return machine && machine->is_device;
 }
 
-/// The target as it is said, or else that of the machine that is planned for.
+/// The target of the flags, or else the planned machine's target.
 bool is_for_cuda(const Verb& verb, const FlagTexts& given, const Options& options) {
   const bool is_planned = (verb.flags & Verb::kPlan) || options.is_planned;
   if (given.target.empty() && is_planned) return is_machine_of_gpus(options.machine);
@@ -137,7 +137,7 @@ void add_target_flags(CLI::App& verb, FlagTexts& given, Options& options) {
       ->capture_default_str();
 }
 
-/// How a schedule is planned, wherever that is done.
+/// The flags of planning, for all verbs that plan.
 void add_planning_flags(CLI::App& verb, Options& options) {
   verb.add_option("--ranks", options.machine_ranks, "how many of the machine's a plan is for; without it, all")
       ->check(CLI::Range(1, 65536))
@@ -386,7 +386,7 @@ std::vector<std::string> files_read(const Options& options, bool with_schedules)
   return files;
 }
 
-/// A usage error where a result would replace what it is made of. Pipes and devices are never replaced.
+/// A usage error if a result would replace one of its inputs. Pipes and devices are never replaced.
 void refuse_overwriting(const Verb& verb, const std::string& result, const std::vector<std::string>& files) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(result, error)) return;

@@ -52,7 +52,7 @@ struct Options {
   bool taps = false;
   std::string checkpoint;           // export
   bool averages = false;            // export: the averages of parameters
-  std::string page;                 // explain, trace: a timeline as HTML; plan: what it was chosen from
+  std::string page;                 // explain, trace: a timeline as HTML; plan: the alternatives
   std::vector<std::string> traces;  // trace
   std::vector<std::string> logs;    // log
   std::string iteration = "median";
@@ -84,7 +84,7 @@ struct Options {
 /// The same options with this text as the schedule. Messages give it the name of --schedule, or plan.yaml.
 Options with_schedule(Options options, std::string text);
 
-/// A verb of the command line: which flags it takes, and what it does.
+/// A verb of the command line: its flags, and its function.
 struct Verb {
   enum Flags : unsigned {
     kModel = 1,

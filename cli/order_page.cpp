@@ -52,7 +52,7 @@ class Section {
   std::string width(int64_t time) const { return fixed(100 * share(time), "%.4f%%"); }
   std::string x(int64_t time) const { return width(time - begin_); }
 
-  /// The zoom at which a text has room: "n1", "n4", "n16"; "" where it never has.
+  /// The zoom at which a text has room: "n1", "n4", "n16"; "" if it never has.
   std::string room_for(const std::string& text, int64_t time) const {
     const double pixels = share(time) * kNarrowChart, wanted = 4 + 7 * static_cast<double>(text.size());
     for (const int zoom : {1, 4, 16})

@@ -82,7 +82,7 @@ class TextScale {
   double width_ = 1;
 };
 
-/// A line of the picture: what a rank runs, or what it runs of one stage.
+/// A line of the picture: the blocks of a rank, or its blocks of one stage.
 struct Line {
   std::string name;
   size_t rank;
@@ -105,7 +105,7 @@ std::vector<Line> lines_of(const OrderPicture& picture) {
   return lines;
 }
 
-/// A box is a column wide at least: where one is taken by the box before, it moves by one, or is left out.
+/// A box is at least one column wide. If the previous box takes its column, it moves by one, or is left out.
 std::string bar_text(const OrderPicture& picture, const Line& line, const TextScale& scale, size_t columns) {
   std::string bar(columns, '.');
   size_t free = 0;
@@ -123,7 +123,7 @@ std::string bar_text(const OrderPicture& picture, const Line& line, const TextSc
   return bar;
 }
 
-/// A stroke where each part begins, and its name where there is room.
+/// A stroke at the begin of each part, and its name if there is room.
 std::string parts_text(const OrderPicture& picture, const TextScale& scale, size_t columns) {
   std::string line(columns, ' ');
   for (const OrderPart& part : parts_of(picture)) {

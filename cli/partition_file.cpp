@@ -21,7 +21,7 @@ struct GzClose {
   void operator()(gzFile file) const { gzclose(file); }
 };
 
-/// The text, whether it is compressed or not; nothing where it ends early or cannot be read.
+/// The text, compressed or not; nullopt if it ends early or cannot be read.
 std::optional<std::string> read_compressed(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_character_file(path, ignored)) return {};  // which may have no end
@@ -41,7 +41,7 @@ std::optional<std::string> read_compressed(const std::string& path) {
   }
 }
 
-/// A list of lists of numbers, and where each begins.
+/// A list of lists of numbers, and the position of each.
 struct Rows {
   std::vector<std::vector<int64_t>> rows;
   std::vector<size_t> at;
@@ -192,7 +192,7 @@ class ContestReader final : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0, objects_ = 0;
 };
 
-/// Puts the contents together; what does not fit is reported at its list.
+/// Assembles the problem. Inconsistencies are reported at their list.
 class ContestChecks {
  public:
   ContestChecks(const std::string& file, const std::string& text, Diags& diags)

@@ -1,4 +1,4 @@
-// Prints and dumps what the runner kept of each pass and planning step.
+// Prints and dumps the runner's records of each pass and planning step.
 #include "cli/pass_output.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reads pipeline problems; what it refuses, it refuses at the value.
+// Reads pipeline problems, and reports errors at the value.
 #include "cli/pipeline_file.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Runs other programs with a time limit and keeps the end of what they say.
+// Runs other programs with a time limit and keeps the end of their output.
 #include "cli/process.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ struct Pipe {
   }
 };
 
-/// Reads what is there; false at the end of the stream.
+/// Reads available data; false at the end of the stream.
 bool drain(int fd, std::string& text) {
   char block[8192];
   const ssize_t n = read(fd, block, sizeof block);

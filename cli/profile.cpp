@@ -1,9 +1,9 @@
-// `weft profile`: what the blocks of a pipeline take on the machine at hand. The program is built and run as ever, with
-// a trace.
+// `weft profile`: measures the blocks of a pipeline on this machine. The program is built and run as usual, with a
+// trace.
 //
-// Ranks that have no core of their own are stopped in the midst of steps, and what a step takes then is mostly the time
-// of others. Steps are short beside the time for which a core is taken away, so that many of their runs are whole: the
-// lower quartile of each step is taken then, and the median else. The table says so, and why.
+// Ranks without a core of their own are preempted within steps, whose time is then mostly that of others. Steps are
+// short compared with a preemption, so many of their runs are uninterrupted. In that case the lower quartile of each
+// step is taken, and else the median. The table says so, and why.
 #include <cstdio>
 #include <map>
 #include <thread>
@@ -54,7 +54,7 @@ class Profiler {
   }
 
  private:
-  /// Memory is as planned; times of the cost model stand beside what is measured.
+  /// Memory is as planned; the cost model's times are shown beside the measured ones.
   void predict() {
     const Fingerprints prints = fingerprints_of(compiled_->plan, compiled_->module);
     profile_.model = prints.model, profile_.stages = prints.stages;

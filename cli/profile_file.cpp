@@ -1,4 +1,4 @@
-// The form of profiles. Files may come from elsewhere: every value is checked, and refused where it stands.
+// The form of profiles. Files may come from elsewhere: every value is checked, and refused at its position.
 #include "cli/profile_file.h"
 
 #include <set>

@@ -41,7 +41,7 @@ std::map<std::string, Tensor> seeded_inputs(const Module& module, const std::map
   return inputs;
 }
 
-/// `most` iterations, or fewer where a state that grows would pass its bound. Sets how many.
+/// `most` iterations, or fewer if a growing state would exceed its bound. Sets their number.
 EvalResult evaluate_iterations(const Module& module, size_t most, KnownData& data) {
   const std::vector<std::vector<Tensor>> inputs(most, inputs_in_order(module, data));
   std::vector<EvalResult> results = evaluate_invocations(module, inputs);

@@ -1,5 +1,5 @@
-// Copies of a constant are told apart by their storage and by the axes that slice them: equal ones are one weight of
-// the Plan already.
+// Copies of a constant differ in their storage or in the axes that slice them: equal ones are already one weight of the
+// Plan.
 #include "cli/stored_weights.h"
 
 #include <map>

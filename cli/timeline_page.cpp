@@ -99,7 +99,7 @@ class Page {
 
   const Timeline& line_;
   const std::vector<OrderChart>& orders_;
-  const std::vector<std::string> labels_;  // of steps: how boxes are named, where there is little room
+  const std::vector<std::string> labels_;  // short names of steps, for boxes with little room
   Params params_;
   std::vector<int> top_;  // of a lane, in pixels; -1: not shown
   std::vector<int> lanes_;
@@ -114,8 +114,7 @@ void Page::add_orders() {
   params_.set("order_style", orders_.empty() ? "" : order_style());
 }
 
-/// Chooses the lanes to show: all on which something runs, or, where these are too many, those of one rank of
-/// each kind.
+/// Chooses the lanes to show: all on which something runs, or, if these are too many, those of one rank of each kind.
 void Page::choose_lanes() {
   std::vector<bool> busy(line_.lanes.size(), false);
   for (const TimelineBox& box : line_.boxes) busy[static_cast<size_t>(box.lane)] = true;
@@ -233,8 +232,7 @@ std::string Page::tip_of_many(const PageBox& drawn) const {
          lane_name(line_.lanes[static_cast<size_t>(drawn.first->lane)]);
 }
 
-/// The tooltip: what the step is, when, of which nodes, by which transform, what bounds it and what it waited
-/// for.
+/// The tooltip: the step, its time, nodes and transform, its bound and its waits.
 std::string Page::tip(const PageBox& drawn) const {
   if (drawn.count > 1) return tip_of_many(drawn);
   const TimelineBox& box = *drawn.first;
@@ -259,7 +257,7 @@ std::string Page::label(const PageBox& drawn) const {
   return turn_text(drawn.first->at) + labels_[static_cast<size_t>(drawn.first->step)];
 }
 
-/// Boxes with a class for colour, a name where it fits, and a tooltip.
+/// Boxes with a class for colour, a name if it fits, and a tooltip.
 void Page::add_boxes() {
   std::vector<Params>& boxes = params_.list("boxes");
   double resolution = line_.seconds / kPixels;

@@ -1,4 +1,4 @@
-// `weft trace`: what was measured, shown as `weft explain` shows what it predicts.
+// `weft trace`: shows measurements as `weft explain` shows predictions.
 #include <cstdio>
 #include <set>
 
@@ -37,7 +37,7 @@ std::optional<Timeline> chosen(const Trace& trace, const Options& options, Diags
   return one;
 }
 
-/// The order of the iteration that is shown; of all of them, that of median length.
+/// The order of the iteration that is shown; for all, the iteration of median length.
 std::optional<OrderPicture> measured(const Trace& trace, const Options& options) {
   const bool is_number = options.iteration != "median" && options.iteration != "all";
   return measured_order(trace, is_number ? std::stoi(options.iteration) : median_iteration(trace));

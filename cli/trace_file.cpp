@@ -28,7 +28,7 @@ class IntegerReader {
  public:
   explicit IntegerReader(const JsonItem& item) : item_(item) {}
 
-  /// Unchanged where the entry has no such member.
+  /// Unchanged if the entry has no such member.
   void take(const char* path, int least, int most, int& to) {
     const double value = item_.number(path, to);
     if (value >= least && value <= most && value == static_cast<int>(value))
@@ -99,7 +99,7 @@ std::optional<PicturePass> pass_named(const std::string& name) {
   return {};
 }
 
-/// The block of that name, made on first sight; -1 where the entry is of none.
+/// The block of that name, made on first sight; -1 if the entry has no block.
 int TraceReader::block(const Entry& e) {
   if (e.block.empty()) return -1;
   const auto [at, is_new] = blocks_.insert({e.block, static_cast<int>(all_blocks_.size())});
@@ -170,7 +170,7 @@ bool TraceReader::read(const std::string& file) {
   return true;
 }
 
-/// In the order of ranks and their streams, not in that of the file.
+/// In the order of ranks and their streams, not of the file.
 void TraceReader::order_lanes() {
   std::vector<int> moved(line_.lanes.size());
   std::vector<TimelineLane> lanes;

@@ -39,7 +39,7 @@ bool take(TrainingLog& log, std::string_view line) {
   for (const auto& [name, value] : item.numbers) {
     if (name == "step") continue;
     is_evaluation |= name.starts_with(kEvaluation);
-    // A run that goes on from a checkpoint may have made steps before that it makes again.
+    // A run that resumes from a checkpoint may repeat steps.
     std::vector<Series::Point>& points = series_of(log, name).points;
     while (!points.empty() && points.back().step >= step) points.pop_back();
     points.push_back({step, value});

@@ -29,7 +29,7 @@ struct Range {
   }
 };
 
-/// Neighbours as one: where they are on average, and their range.
+/// Neighbours as one point: their average and their range.
 struct Mean {
   double step = 0, value = 0;
   Range range;

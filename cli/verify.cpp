@@ -66,7 +66,7 @@ bool has_error(const Diags& diags, std::string_view id) {
   return false;
 }
 
-/// Dims that nobody pinned are those of the data.
+/// Dims that are not pinned are taken from the data.
 std::unique_ptr<Compilation> Verifier::compile(Options& options, Diags& diags) const {
   Diags first;
   if (data_ && options.elements.empty()) options.elements = data_->elements;

@@ -95,7 +95,7 @@ void Pool::print(size_t number, const std::string& status, const std::string& de
 /// (a result).
 void Pool::work(const Numbers& batch, int pipe) const {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  setenv("LC_ALL", "C", 1);  // what the C++ compiler says is quoted in one line of ASCII
+  setenv("LC_ALL", "C", 1);  // messages of the C++ compiler are quoted in one line of ASCII
   const auto say = [pipe](const std::string& line) {
     for (size_t done = 0; done < line.size();) {
       const ssize_t n = write(pipe, line.data() + done, line.size() - done);

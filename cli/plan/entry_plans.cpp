@@ -32,7 +32,7 @@ class EntryTrials {
     return schedule_of(request_, layouts, refused);
   }
 
-  /// Nothing where the kept schedule cannot take the entries that are left.
+  /// nullopt if the kept schedule cannot take the remaining entries.
   std::optional<PredictedSchedule> predict_without(size_t entry) const {
     ShardingPlan layouts = *best_.layouts;
     layouts.entries.erase(layouts.entries.begin() + static_cast<long>(entry));
@@ -43,8 +43,8 @@ class EntryTrials {
     return made;
   }
 
-  /// Says of each entry what it saves, and drops that without which the program is fastest. False where each is worth
-  /// its line.
+  /// Computes the savings of each entry, and drops the entry without which the program is fastest. False if each is
+  /// worth its line.
   bool drop_slowest() {
     const double tolerable = (1 + kTiny) * best_.seconds;
     std::optional<PredictedSchedule> fastest;
@@ -62,7 +62,7 @@ class EntryTrials {
   }
 
   void note(PlannedEntry& entry, const PredictedSchedule& without) const {
-    if (without.refused.starts_with("[")) return;  // what sums over ops say of it stands
+    if (without.refused.starts_with("[")) return;  // the savings by sums over ops stay
     entry.is_needed = !without.refused.empty();
     entry.saves = entry.is_needed ? 0 : std::llround((without.seconds - best_.seconds) * kPicoseconds);
   }
@@ -72,7 +72,7 @@ class EntryTrials {
   PredictedSchedule best_;
 };
 
-/// True for layouts alone: what is computed again for want of memory depends on all entries.
+/// Whether these are layouts alone: recomputation for lack of memory would depend on all entries.
 bool has_layouts_alone(const PlanRequest& request, const PredictedSchedule& base) {
   Diags refused;
   return base.refused.empty() && base.layouts && base.text == schedule_of(request, *base.layouts, refused);

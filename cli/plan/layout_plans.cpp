@@ -149,7 +149,7 @@ std::optional<LayoutPlans> plan_layouts(const Options& options, const PlanReques
   if (!c) return {};
   PlanLimits limits;
   limits.ranks = request.ranks, limits.mesh = request.mesh, limits.explained = request.explained;
-  // Entries that are kept are as right as those of any schedule.
+  // Kept entries are checked like those of any schedule.
   if (!c->schedule.shard.empty()) try_layouts(c->module, {c->schedule, c->target, diags});
   if (!diags.ok()) return {};
   LayoutPlans made{plan_sharding(c->module, c->schedule, c->target, request.machine, limits)};

@@ -23,7 +23,7 @@ bool is_digit_at(const std::string& text, size_t at) {
   return at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0;
 }
 
-/// Some names by what they are read as.
+/// Some names by their normalized form.
 class ReadNames {
  public:
   explicit ReadNames(const std::set<std::string>& names) : written_(names) {

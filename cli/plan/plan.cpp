@@ -1,5 +1,5 @@
-// `weft plan`: a schedule from nothing. Layouts are searched for each mesh that the ranks can form, then stages, then
-// transforms of collectives; what is written is a schedule like any other, which a person can read, change and commit.
+// `weft plan`: a schedule from nothing. It searches layouts for each mesh that the ranks can form, then stages, then
+// transforms of collectives. The result is an ordinary schedule, which a person can read, change and commit.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -109,7 +109,7 @@ std::vector<PredictedSchedule> predict_known(const Options& options, const PlanR
   return predicted;
 }
 
-/// Bytes that the program which lacks least lacks; nothing where one does not, or none is a program.
+/// The smallest lack of memory of any program, in bytes; nullopt if a program fits, or if there is no program.
 int64_t least_lacking(const std::vector<PredictedSchedule>& schedules) {
   int64_t least = 0;
   for (const PredictedSchedule& one : schedules) {
@@ -119,8 +119,8 @@ int64_t least_lacking(const std::vector<PredictedSchedule>& schedules) {
   return least;
 }
 
-/// The layouts that take least, and where all their programs lack memory those that are chosen anew for as much less:
-/// sums over values know nothing of what a program needs besides these.
+/// The fastest layouts. If all their programs lack memory, layouts are chosen again with memory reduced by that amount,
+/// since sums over values do not include a program's other needs.
 std::vector<PredictedSchedule> predict_fitting(const Options& options, const PlanRequest& request,
                                                const std::vector<ShardingPlan>& plans, Diags& diags) {
   constexpr int kMostTries = 4;
@@ -150,8 +150,8 @@ std::vector<PredictedSchedule> predict_data_parallel(const Options& options, con
   return predicted;
 }
 
-/// The best layouts as if there were memory enough, where there is not by sums over values: a program may need less,
-/// and that of a training computes values again.
+/// The best layouts without a memory limit, if memory is insufficient by sums over values. A program may need less, and
+/// a training can recompute values.
 std::vector<PredictedSchedule> predict_roomy(const Options& options, const PlanRequest& request, Diags& diags) {
   Machine roomy = request.machine;
   roomy.memory = 0;
@@ -232,7 +232,7 @@ std::vector<PredictedSchedule> predict_candidates(const Options& options, const 
   return found;
 }
 
-/// The best of whole programs: of layouts alone, of stages where they are asked for, and with transforms of the best.
+/// The best whole program: of layouts alone, of stages if requested, and with transforms of the best.
 std::optional<std::string> plan_of_programs(const Options& options, const Planned& planned, const LayoutPlans& layouts,
                                             Diags& diags, PlanReport* report) {
   std::vector<PredictedSchedule> found = predict_candidates(options, planned, layouts, diags);

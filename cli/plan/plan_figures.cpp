@@ -89,7 +89,7 @@ PlanReport report_for(const PlanRequest& request, const LayoutPlans& layouts) {
   return report;
 }
 
-/// Layouts without entries: of all ranks alike. They are listed once, wherever they come from.
+/// Layouts without entries, which are alike for all ranks. They are listed once.
 bool are_alike(const ShardingPlan& plan) { return !plan.is_bound && plan.entries.empty(); }
 bool are_alike(const PredictedSchedule& schedule) {
   return schedule.stages.empty() && schedule.layouts && are_alike(*schedule.layouts);

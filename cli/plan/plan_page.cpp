@@ -15,7 +15,7 @@ namespace {
 constexpr int kMostDrawn = 16;  // ranks in a row, and rows: of more the first ones
 constexpr int kCell = 64, kRow = 30, kLabel = 88, kHead = 22;
 constexpr int kSlices = 4;  // colours, as the template has them
-// Ops with so many ways to compute them at most are counted together.
+// Upper bounds of the bins that count ops by their number of ways.
 constexpr std::array<int, 7> kBins = {1, 2, 4, 8, 16, 32, 1 << 30};
 constexpr int kBin = 38, kColumn = 12, kBinsHeight = 40;
 

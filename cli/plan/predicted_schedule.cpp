@@ -19,7 +19,8 @@ namespace {
 
 constexpr const char* kTooLittleMemory = "too little memory";
 
-/// The schedule with as much computed again as its ranks' memory takes; nothing where it does not train, or says what.
+/// The schedule with as much recomputation as its ranks' memory requires; nullopt if it does not train, or specifies
+/// recomputation itself.
 std::optional<PredictedSchedule> with_recomputation(const Options& options, const PredictedSchedule& kept) {
   Diags unreported;
   const std::optional<Schedule> schedule = read_schedule_text("plan.yaml", kept.text, unreported);
@@ -87,7 +88,7 @@ PredictedSchedule predict(const Options& options, std::string what, std::string 
   Diags diags;
   const std::unique_ptr<Compilation> c = before ? compile_graph_on(*before, quiet, diags) : compile_graph(quiet, diags);
   const bool runs = c && compile_plan(*c, quiet, diags);
-  made.memory = c ? needed_bytes(c->plan) : 0;  // nothing where there is no plan
+  made.memory = c ? needed_bytes(c->plan) : 0;  // nullopt without a plan
   if (c && c->machine.memory > 0) made.lacking = std::max<int64_t>(0, made.memory - c->machine.memory);
   if (!runs && made.lacking == 0) {
     made.refused = "[" + first_error(diags) + "]";

@@ -19,7 +19,7 @@ std::optional<Graph> laid_out(Compilation& c, const ShardingPlan& plan) {
   return refused.ok() ? std::optional(std::move(trial.graph)) : std::nullopt;
 }
 
-/// The slices of a layout: sums have come to their end where they are sent.
+/// The slices of a layout: partial sums are complete when they are sent.
 Layout without_partial_sums(Layout layout) {
   for (int axis = 0; axis < layout.size(); ++axis)
     if (layout[axis].is(AxisState::Kind::P)) layout.set(axis, {});
@@ -76,7 +76,7 @@ bool StageLayouts::is_received(ValueId value, const Stages& stages) const {
          !is_any_of(stages, makers(value));
 }
 
-/// As all readers in these stages have the value, where they are laid out; nothing where they differ.
+/// The layout in which all readers in these stages have the value; nullopt if they differ.
 std::optional<Layout> StageLayouts::layout_read(ValueId value, const Stages& stages, const Graph& laid_out) const {
   std::optional<Layout> read;
   for (const Use& use : c_.module.graph.value(value).uses) {

@@ -73,7 +73,8 @@ class StageNames {
     return {};
   }
 
-  /// Views follow what they read, but for those that join several stages: they would go with the rest.
+  /// Views follow their operand and are not listed, except those that join several stages: these would go to the last
+  /// stage.
   bool has_to_be_listed(OpId id) const {
     if (cells_.is_node[id.index]) return true;
     if (!cells_.is_forward[id.index] || cells_.cell_of[id.index] < 0) return false;
@@ -111,7 +112,7 @@ class StageNames {
   const StageCells& cells_;
   std::vector<int> stage_of_op_;
   std::vector<std::vector<std::string>> wanted_;  // by stage
-  std::vector<std::set<std::string>> others_;     // by stage: names of what it does not have
+  std::vector<std::set<std::string>> others_;     // by stage: names of other stages' nodes
 };
 
 }  // namespace

@@ -13,10 +13,10 @@ namespace weftc {
 
 namespace {
 
-// An estimate knows nothing of fusion, by which `best` is shorter; what a cut costs it leaves out.
+// An estimate ignores fusion, which makes `best` shorter, and the cost of a cut.
 constexpr double kFar = 1.3;
 constexpr int kMostRefused = 3;  // numbers of micro-batches
-constexpr size_t kSearched = 2;  // of so many cuts orders are searched
+constexpr size_t kSearched = 2;  // the number of cuts for which orders are searched
 
 /// A pipeline of equal stages: `whole` seconds divided, and the time that it takes to fill.
 double estimate(double whole, int stages, int micro_batches) {
@@ -65,8 +65,8 @@ class StageSearch {
     if (lacks_memory(stages, 0) && memory > 0) lacks_memory(stages, memory * stages);
   }
 
-  /// Tries so many stages with layouts for this memory (0: enough). True if it does not suffice, however many
-  /// micro-batches there are.
+  /// Tries this number of stages with layouts for this memory (0: enough). True if it is insufficient for every number
+  /// of micro-batches.
   bool lacks_memory(int stages, int64_t memory) {
     const ShardingPlan* layouts = layouts_on(request_.ranks / stages, memory);
     std::optional<Pipe> pipe = layouts ? even_pipe(stages, *layouts) : std::nullopt;

@@ -17,7 +17,7 @@ namespace {
 // A step that gains less is not worth a line of the schedule.
 constexpr double kWorthALine = 0.995;
 
-/// Seconds of the collectives of that name, of all layers; of transfers between places without end.
+/// Seconds of the collectives of that name, in all layers; infinity for transfers between places.
 double exchange_seconds(const Compilation& c, const std::string& name) {
   const Graph& graph = c.module.graph;
   const SelectableNames names(c.module, graph);

@@ -1,5 +1,5 @@
-// Cells of nodes in a line, what they take on so many ranks, where the line is cut: all by the sums that layouts are
-// chosen by. The best few cuts become schedules.
+// Cells of nodes in a line, their costs on numbers of ranks, and the cuts of the line, all by the sums that also choose
+// layouts. The best few cuts become schedules.
 #include "cli/plan/uneven_plans.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ constexpr int kMostMicroBatches = 64;
 // Up to this many ranks, numbers that do not divide them are tried too.
 constexpr int kFewRanks = 16;
 
-/// How many ranks a place may have: powers of two, what they leave of all, and what divides all.
+/// The possible numbers of ranks of a place: powers of two, the ranks that these leave, and divisors of all.
 std::vector<int> place_sizes(int ranks) {
   std::set<int> sizes;
   for (int size = 1; size <= ranks; ++size) {
@@ -144,8 +144,8 @@ class UnevenSearch {
     return values;
   }
 
-  /// Layouts on numbers of ranks that do not divide all are sought where they may be worth it: where even the least
-  /// that they take makes a promising cut.
+  /// Layouts on numbers of ranks that do not divide all ranks are computed only if a lower bound of their time gives a
+  /// promising cut.
   std::vector<UnevenPlan> plans(int64_t memory) {
     std::set<int> settled;
     for (const int size : place_sizes(request_.ranks))

@@ -1,4 +1,4 @@
-// Durations as text, and what tuning will take: programs times what one takes.
+// Durations as text, and estimates of tuning: the number of programs times the time of one.
 #include "cli/tune/budget.h"
 
 #include <cmath>

@@ -166,7 +166,7 @@ std::optional<std::vector<Plan>> KernelTrials::plans_of(const Compilation& c, co
   return plans;
 }
 
-/// Takes from the records what they know. The key of a trial is of the program that would compare it with the first.
+/// Takes known results from the records. A trial's key is made from the program that would compare it with the first.
 std::vector<std::string> KernelTrials::look_up(const Compilation& c, const std::vector<LoneKernel>& lone,
                                                std::vector<KernelTrial>& trials, Diags& diags) const {
   std::vector<std::string> keys;

@@ -22,7 +22,7 @@ constexpr size_t kHeatRounds = 3;                         // before the slower h
 constexpr int kFewIterations = 3, kManyIterations = 200;  // of a run that is timed
 constexpr int kWrongInput = 1;                            // exit code of a program whose state would outgrow its bound
 
-/// "150MB/s" of a program's --link, in bytes a second; nothing where the arguments have none.
+/// "150MB/s" of a program's --link, in bytes per second; nullopt if the arguments have no --link.
 std::optional<double> link_of(const std::vector<std::string>& run_args) {
   const auto at = std::find(run_args.begin(), run_args.end(), "--link");
   if (at == run_args.end() || at + 1 == run_args.end()) return {};
@@ -102,7 +102,7 @@ void ProgramTrials::build(Trial& trial) {
   seconds_of_build_ = watch.seconds();
 }
 
-/// One untimed run, whose outputs must be those of the reference; why it is out of the race, or "".
+/// One untimed run, whose outputs must equal the reference's. Returns why it is excluded, or "".
 std::string ProgramTrials::first_difference(Trial& trial, const Trial& reference) {
   std::vector<std::string> command{trial.program,   "--random-inputs", "1",
                                    "--no-generate", "--output-dir",    trial.program + "_out"};
@@ -123,8 +123,8 @@ std::string ProgramTrials::first_difference(Trial& trial, const Trial& reference
   return "";
 }
 
-/// Times a run of `iterations_` invocations, or of fewer: a state that grows in each of them may have no room for so
-/// many, and only the program knows by how much it grows.
+/// Times a run of `iterations_` invocations, or fewer: a growing state may have no room for that many, and only the
+/// program knows how much it grows.
 Timing ProgramTrials::time_within_bounds(const Trial& reference) {
   Timing timing = time(reference);
   while (timing.exit_code == kWrongInput && iterations_ > 1) {
@@ -159,8 +159,8 @@ bool ProgramTrials::report_reference(const Trial& reference, Diags& diags) {
   return reference.result.empty();
 }
 
-/// Each runner once, every second round backwards, since who runs first may find the machine cooler. The first of them
-/// is what the others are compared with. One that fails is out, and all are if the first one does.
+/// Runs each trial once, every second round backwards, since the first one may find the machine cooler. The first trial
+/// is the reference. A trial that fails is excluded; if the first one fails, all are.
 void ProgramTrials::run_round(std::vector<Trial*>& runners) {
   std::vector<Trial*> order = runners;
   if (++rounds_ % 2 == 0) std::reverse(order.begin(), order.end());

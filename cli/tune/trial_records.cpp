@@ -1,4 +1,4 @@
-// One record a line: key, milliseconds, ratio with its interval, whether it is final, what it is.
+// One record per line: key, milliseconds, ratio with its interval, whether it is final, a description.
 #include "cli/tune/trial_records.h"
 
 #include <algorithm>

@@ -102,7 +102,7 @@ bool Tuner::read(Diags& diags) {
   return text_with({{{FuseStep{{}, "any"}, {}}}, {{"any", "rows", {}, {}, {}, {}}}, {}}, diags).has_value();
 }
 
-/// The base schedule with what is added to it; nothing after reporting.
+/// The base schedule with additions; nullopt after reporting.
 std::optional<std::string> Tuner::text_with(const Choice& choice, Diags& diags) const {
   const std::string& path = options_.schedules.front();
   const std::optional<std::string> text = with_transforms(path, base_, choice.steps, diags);
@@ -171,8 +171,7 @@ bool Tuner::compile_chosen(Diags& diags) {
   return compiled_ != nullptr;
 }
 
-/// The kernels that take most of the time under what is chosen for the collectives, or those that the command line
-/// names.
+/// The kernels that take most of the time with the chosen transforms, or those that the command line names.
 bool Tuner::choose_kernels(std::vector<KernelCandidates>& kernels, Diags& diags) {
   if (options_.kernels.empty() && !options_.collectives.empty()) return true;
   if (!compile_chosen(diags)) return false;
@@ -316,7 +315,7 @@ bool Tuner::confirm(Diags& diags) {
   return true;
 }
 
-/// Builds and times the trials, of which the first is what is chosen so far; the fastest is what is chosen then.
+/// Builds and times the trials, of which the first is the current choice. The fastest becomes the new choice.
 bool Tuner::choose(const std::string& name, std::vector<Trial>& trials, int pairs, Diags& diags) {
   for (const Trial& trial : trials)
     if (&trial != trials.data()) note_known(trial.record.has_value());

@@ -155,16 +155,19 @@ void check_folder(const char* flag, const std::string& folder) {
   fail(kWrongInput, "%s %s: cannot write there: %s", flag, folder.c_str(), strerror(errno));
 }
 
-void check_trace(const std::string& file) {
+/// Fails where the file cannot be written, before the ranks start.
+void check_written_file(const char* flag, const std::string& file) {
   if (file.empty()) return;
   const size_t slash = file.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : file.substr(0, slash + 1);
   struct stat status = {};
-  if (stat(file.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+  const bool is_there = stat(file.c_str(), &status) == 0;
+  const bool is_special = is_there && !S_ISREG(status.st_mode);  // written directly, others beside their place
+  if (is_there && S_ISDIR(status.st_mode))
     errno = EISDIR;
-  else if (access(folder.c_str(), W_OK) == 0)
+  else if (access(is_special ? file.c_str() : folder.c_str(), W_OK) == 0)
     return;
-  fail(kWrongInput, "--trace %s: cannot write there: %s", file.c_str(), strerror(errno));
+  fail(kWrongInput, "%s %s: cannot write there: %s", flag, file.c_str(), strerror(errno));
 }
 
 /// Two ports with different names may still end up in the same file, because some characters become '_' there.
@@ -294,7 +297,8 @@ void check_options(const Executable& executable, const Options& options) {
   check_folder("--output-dir", options.output_dir);
   check_folder("--save-state", options.save_state);
   check_folder("--checkpoint", options.checkpoint);
-  check_trace(options.trace);
+  check_written_file("--trace", options.trace);
+  check_written_file("--log", options.log);
 }
 
 }  // namespace weft

@@ -18,6 +18,7 @@
 #include "inputs.h"
 #include "lengths.h"
 #include "manifest.h"
+#include "output_file.h"
 #include "report.h"
 #include "tensors.h"
 #include "training_data.h"
@@ -71,10 +72,13 @@ class Log {
   Log(const std::string& file, const LogBegin& begin, const Training& training)
       : names_(training.figures), updates_(training.updates) {
     if (file.empty()) return;
-    const std::string kept = begin.step == 0 ? "" : kept_lines(file, begin);
-    file_.reset(fopen(file.c_str(), "we"));
-    if (!file_ || fwrite(kept.data(), 1, kept.size(), file_.get()) != kept.size())
-      fail(kEnvironment, "cannot write %s: %s", file.c_str(), strerror(errno));
+    if (may_hold_lines(file)) {
+      OutputFile kept(file);  // a run that ends before its first step leaves the lines of the run before it
+      if (begin.step > 0) kept.write(kept_lines(file, begin));
+      kept.finish();
+    }
+    file_.reset(fopen(file.c_str(), "ae"));
+    if (!file_) fail(kEnvironment, "cannot write %s: %s", file.c_str(), strerror(errno));
   }
 
   void write(const StepFigures& s, double samples, double tokens) {
@@ -100,6 +104,12 @@ class Log {
       fail(kEnvironment, "cannot write the log: %s", strerror(errno));
   }
 
+  /// False for a pipe or a device: reading it would wait for a writer.
+  static bool may_hold_lines(const std::string& file) {
+    struct stat status = {};
+    return stat(file.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+  }
+
   /// Drops later lines, since an aborted run may have continued after its last checkpoint.
   static std::string kept_lines(const std::string& file, const LogBegin& begin) {
     const std::unique_ptr<FILE, int (*)(FILE*)> in(fopen(file.c_str(), "re"), fclose);
@@ -108,6 +118,7 @@ class Log {
     size_t room = 0;
     long step = 0;
     while (in && getline(&line, &room, in.get()) > 0) {
+      if (strchr(line, '\n') == nullptr) break;  // a writer that was killed leaves a part of a line
       if (sscanf(line, "{\"step\": %ld", &step) != 1 || step > begin.step) continue;
       const bool is_evaluation = strstr(line, "\"eval_loss\": ") != nullptr;
       if (step < begin.step || !is_evaluation || !begin.evaluates_anew) kept += line;

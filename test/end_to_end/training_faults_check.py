@@ -143,6 +143,22 @@ def check_end(folder, name, program, group, more=()):
     harness.check(f"{name}/and its log", entries(log) == entries(other), (len(entries(log)), len(entries(other)), differing))
 
 
+def check_kept_log(folder, program):
+    """A resumed run that ends before its first step leaves the log's lines. A line without its end is not kept."""
+    run, log = folder / "logged_run", folder / "logged.jsonl"
+    train(folder, program, "--steps", 4, "--checkpoint", run, "--log", log)
+    lines = entries(log)
+    status, _, err = train(folder, program, "--steps", 6, "--resume", run, "--log", log, "--timeout", 1, "--stall", "0:fc1")
+    harness.check("log/of a run that ends before its first step", status != 0 and entries(log) == lines, f"exit {status}: {err[-300:]}")
+    whole = log.read_text()
+    log.write_text(whole[:-9])
+    status, _, err = train(folder, program, "--steps", 4, "--resume", run, "--log", log)
+    harness.check("log/without a part of a line", status == 0 and entries(log) == lines[:-1], f"exit {status}: {err[-300:]}")
+    piped = " ".join(map(str, command(folder, program, "--steps", 5, "--resume", run, "--log", "/dev/stdout"))) + " | cat"
+    status, out, err = harness.run(["bash", "-c", f"set -o pipefail; {piped}"], timeout=60)
+    harness.check("log/into a pipe", status == 0 and '{"step": 5, ' in out, f"exit {status}: {err[-300:]}")
+
+
 def check_second_signal(folder, programs):
     for name, program in programs.items():
         log, run = folder / f"{name}_stalled.jsonl", folder / f"{name}_stalled"

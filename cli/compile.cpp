@@ -60,9 +60,15 @@ std::optional<Schedule> read_schedule(const Options& options, Diags& diags) {
   return schedule;
 }
 
-/// The requests for the model's dims, from the schedule and the command line.
+/// The requests for the model's dims, from the schedule and the command line. One value on the command line stands for
+/// all values of the schedule.
 std::vector<DimRequest> all_dims(const Options& options, const Schedule& schedule) {
   std::vector<DimRequest> dims = schedule.dims;
+  std::erase_if(dims, [&](const DimRequest& dim) {
+    return dim.values.size() > 1 && std::ranges::any_of(options.dims, [&](const DimRequest& one) {
+             return one.name == dim.name && one.values.size() == 1;
+           });
+  });
   dims.insert(dims.end(), options.dims.begin(), options.dims.end());
   return dims;
 }

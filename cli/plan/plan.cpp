@@ -109,18 +109,18 @@ std::vector<PredictedSchedule> predict_known(const Options& options, const PlanR
   return predicted;
 }
 
-/// The smallest lack of memory of any program, in bytes; nullopt if a program fits, or if there is no program.
-int64_t least_lacking(const std::vector<PredictedSchedule>& schedules) {
-  int64_t least = 0;
+/// The program that lacks least memory; nothing where one lacks none, or none is a program.
+const PredictedSchedule* least_lacking(const std::vector<PredictedSchedule>& schedules) {
+  const PredictedSchedule* least = nullptr;
   for (const PredictedSchedule& one : schedules) {
-    if (one.lacking == 0 && one.refused.empty()) return 0;
-    if (one.lacking > 0 && (least == 0 || one.lacking < least)) least = one.lacking;
+    if (one.lacking == 0 && one.refused.empty()) return nullptr;
+    if (one.lacking > 0 && (!least || one.lacking < least->lacking)) least = &one;
   }
   return least;
 }
 
-/// The fastest layouts. If all their programs lack memory, layouts are chosen again with memory reduced by that amount,
-/// since sums over values do not include a program's other needs.
+/// The layouts that take least. Where all their programs lack memory, layouts are chosen again under a smaller limit:
+/// by what lacks, and below the sum over values of the layouts tried, since the same layouts would be chosen otherwise.
 std::vector<PredictedSchedule> predict_fitting(const Options& options, const PlanRequest& request,
                                                const std::vector<ShardingPlan>& plans, Diags& diags) {
   constexpr int kMostTries = 4;
@@ -128,11 +128,11 @@ std::vector<PredictedSchedule> predict_fitting(const Options& options, const Pla
   Machine smaller = request.machine;
   PlanRequest anew{request.file, request.kept, smaller, request.ranks, request.mesh, request.explained};
   for (int tries = 0; !last.empty(); ++tries) {
-    const int64_t lacking = least_lacking(last);
+    const PredictedSchedule* nearest = least_lacking(last);
+    if (nearest) smaller.memory = std::min(smaller.memory - nearest->lacking, nearest->layouts->peak - 1);
     std::ranges::move(last, std::back_inserter(found));
     last.clear();
-    smaller.memory -= lacking;
-    if (lacking == 0 || tries == kMostTries || smaller.memory <= 0) break;
+    if (!nearest || tries == kMostTries || smaller.memory <= 0) break;
     if (const std::optional<LayoutPlans> fewer = plan_layouts(options, anew, diags))
       last = predict_layouts(options, request, fewer->plans, diags);
   }

@@ -105,7 +105,7 @@ void ScanWriter::cover_lines(int64_t lines, bool by_block) {
 
 Statements ScanWriter::run(const Scan& strategy) {
   const IndexList at = index();
-  WEFT_CHECK(behind_.reach(at), "a result is not behind the running sum");
+  WEFT_CHECK(behind_.reach(at), "a result is not after the running sum");
   const TensorType& type = body_.type(root_);
   std::string length = context_.run_extent(type, static_cast<int>(axis_));
   if (length.empty()) length = std::to_string(dims_[axis_]);

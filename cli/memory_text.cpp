@@ -75,7 +75,7 @@ class PlanMemory {
   /// "in step 'fc' (2 of 14)", with its block if there are several.
   std::string where(int position) const {
     if (position == 0) return "before the first step";
-    if (position == ranges_.end()) return "behind the last step";
+    if (position == ranges_.end()) return "after the last step";
     return format("in step '{}' ({} of {}{})", ranges_.name(position), position, ranges_.end() - 1,
                   plan_.blocks.size() > 1 ? format(", in block '{}'", block(position)) : "");
   }

@@ -205,7 +205,7 @@ std::vector<OrderPart> parts_of(const OrderPicture& picture) {
     add("all ranks", picture.warm_up_end, picture.drain_begin);
   }
   add("drain", std::max(picture.warm_up_end, picture.drain_begin), picture.length);
-  add("behind", picture.length, picture.last_end());
+  add("after", picture.length, picture.last_end());
   return parts;
 }
 

@@ -176,7 +176,7 @@ void report_faults(const PipelineCase& problem, Diags& diags) {
         break;
       case PipelineFault::Kind::Kept:
         diags.error("problem-kept", loc,
-                    "'{}': no block behind block {} gives back all the memory that it takes on device {}", name, id,
+                    "'{}': no block after block {} gives back all the memory that it takes on device {}", name, id,
                     fault.device);
         break;
       case PipelineFault::Kind::Memory:

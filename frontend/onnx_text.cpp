@@ -99,7 +99,7 @@ OnnxDim OnnxTextParser::dim() {
 /// map(...), sparse_tensor(...): only the name is kept, because such values are not read.
 std::string OnnxTextParser::other_type() {
   const std::string word = take().text;
-  expect("(", "behind the type");
+  expect("(", "after the type");
   for (int open = 1; open > 0;) {
     if (token().kind == TextToken::Kind::End || token().kind == TextToken::Kind::Bad) unexpected("')'");
     if (token().is("(")) ++open;
@@ -112,13 +112,13 @@ std::string OnnxTextParser::other_type() {
 /// `float[2, N]`, `seq(float[N])`, `optional(...)` of either.
 OnnxValue OnnxTextParser::value_type() {
   const bool is_optional = is_name("optional");
-  if (is_optional) take(), expect("(", "behind 'optional'");
+  if (is_optional) take(), expect("(", "after 'optional'");
   const bool is_sequence = is_name("seq");
-  if (is_sequence) take(), expect("(", "behind 'seq'");
+  if (is_sequence) take(), expect("(", "after 'seq'");
   OnnxValue value = tensor_type();
   value.form = {is_sequence, is_optional};
   for (const bool is_open : {is_sequence, is_optional})
-    if (is_open) expect(")", "behind the type");
+    if (is_open) expect(")", "after the type");
   return value;
 }
 
@@ -139,7 +139,7 @@ OnnxValue OnnxTextParser::tensor_type() {
   }
   do value.dims->push_back(dim());
   while (eat(","));
-  expect("]", "behind the extents");
+  expect("]", "after the extents");
   return value;
 }
 
@@ -156,7 +156,7 @@ void OnnxTextParser::values(const char* close, std::vector<OnnxValue>& values, s
     if (eat("=")) initialisers.push_back(initialiser(value, at));
     if (declare) values.push_back(std::move(value));
   } while (eat(","));
-  expect(close, "behind the values");
+  expect(close, "after the values");
 }
 
 /// name (inputs) => (outputs) <initialisers> { nodes }
@@ -195,7 +195,7 @@ std::vector<std::string> OnnxTextParser::ids(const char* close, bool blanks) {
   if (eat(close)) return names;
   do names.push_back(blanks && (token().is(",") || token().is(close)) ? "" : id("the name of a value"));
   while (eat(","));
-  expect(close, "behind the names");
+  expect(close, "after the names");
   return names;
 }
 
@@ -220,7 +220,7 @@ OnnxNode OnnxTextParser::node() {
   node.column = token().column;
   if (eat("[")) {
     node.name = id("the node's name");
-    expect("]", "behind the node's name");
+    expect("]", "after the node's name");
   }
   node.outputs = ids("=", true);
   op_name(node);
@@ -237,7 +237,7 @@ void OnnxTextParser::attrs(std::vector<OnnxAttr>& attrs) {
   if (eat(">")) return;
   do attrs.push_back(attr());
   while (eat(","));
-  expect(">", "behind the attributes");
+  expect(">", "after the attributes");
 }
 
 /// Applies a declared type, `name : floats = ...`, which gives an empty list or an integer its meaning.
@@ -333,7 +333,7 @@ void OnnxTextParser::attr_list(OnnxAttr& attr) {
     else
       attr.ints.clear();
   }
-  expect("]", "behind the list");
+  expect("]", "after the list");
 }
 
 std::map<std::string, int64_t> OnnxTextParser::opset_list() {
@@ -342,10 +342,10 @@ std::map<std::string, int64_t> OnnxTextParser::opset_list() {
   if (eat("]")) return opsets;
   do {
     const std::string domain = text("a domain");
-    expect(":", "behind the domain");
+    expect(":", "after the domain");
     opsets[standard_domain(domain)] = whole("an opset version");
   } while (eat(","));
-  expect("]", "behind the opsets");
+  expect("]", "after the opsets");
   return opsets;
 }
 
@@ -355,10 +355,10 @@ void OnnxTextParser::metadata() {
   if (eat("]")) return;
   do {
     const std::string key = text("a key");
-    expect(":", "behind the key");
+    expect(":", "after the key");
     mark_by_signature(model_, key, text("a value"));
   } while (eat(","));
-  expect("]", "behind the entries");
+  expect("]", "after the entries");
 }
 
 /// A key of a model's or a function's header; keys without effect are read and dropped.
@@ -397,10 +397,10 @@ void OnnxTextParser::header(std::map<std::string, int64_t>& opsets, OnnxFunction
   if (eat(">")) return;
   do {
     const std::string key = id("a key such as ir_version");
-    expect(":", "behind the key");
+    expect(":", "after the key");
     header_entry(key, opsets, into);
   } while (eat(","));
-  expect(">", "behind the header");
+  expect(">", "after the header");
 }
 
 /// <header> name <attributes> (inputs) => (outputs) { nodes }
@@ -415,7 +415,7 @@ void OnnxTextParser::function() {
       else
         made.attrs.push_back(id("the name of an attribute"));
     } while (eat(","));
-    expect(">", "behind the attributes");
+    expect(">", "after the attributes");
   }
   std::vector<OnnxTensor> initialisers;
   std::vector<OnnxValue> inputs, outputs, described;

@@ -13,27 +13,27 @@ void OnnxTextParser::configurations() {
   expect("[", "before the configurations");
   do {
     const std::string name = text("the name of a configuration");
-    expect(":", "behind the name");
+    expect(":", "after the name");
     model_.configurations.push_back({name, whole("the number of devices")});
   } while (eat(","));
-  expect("]", "behind the configurations");
+  expect("]", "after the configurations");
 }
 
 /// 1: 4, or for fused dims 1: (3: 1, 64: 4) with their lengths.
 OnnxShardedAxis OnnxTextParser::sharded_axis() {
   OnnxShardedAxis axis;
   axis.axis = whole("an axis");
-  expect(":", "behind the axis");
+  expect(":", "after the axis");
   if (!eat("(")) {
     axis.parts.push_back({0, whole("a number of shards")});
     return axis;
   }
   do {
     const int64_t extent = whole("the length of a fused dim");
-    expect(":", "behind the length");
+    expect(":", "after the length");
     axis.parts.push_back({extent, whole("a number of shards")});
   } while (eat(","));
-  expect(")", "behind the fused dims");
+  expect(")", "after the fused dims");
   return axis;
 }
 
@@ -49,9 +49,9 @@ void OnnxTextParser::sharding_devices(OnnxSharding& sharding) {
     sharding.devices.push_back(key);
     do sharding.groups[key].push_back(whole("a device"));
     while (eat(","));
-    expect("}", "behind the group");
+    expect("}", "after the group");
   } while (eat(","));
-  expect("]", "behind the devices");
+  expect("]", "after the devices");
 }
 
 OnnxSharding OnnxTextParser::sharding() {
@@ -61,7 +61,7 @@ OnnxSharding OnnxTextParser::sharding() {
   if (!eat("]")) {
     do made.axes.push_back(sharded_axis());
     while (eat(","));
-    expect("]", "behind the sharded axes");
+    expect("]", "after the sharded axes");
   }
   sharding_devices(made);
   return made;
@@ -74,7 +74,7 @@ void OnnxTextParser::annotation(OnnxNode& node) {
   }
   do node.modules.push_back(text("the path of a module"));
   while (eat(","));
-  expect("]", "behind the paths of modules");
+  expect("]", "after the paths of modules");
 }
 
 OnnxNodeDevices OnnxTextParser::node_devices() {
@@ -87,7 +87,7 @@ OnnxNodeDevices OnnxTextParser::node_devices() {
   if (!eat("{")) return made;
   do made.shardings.push_back(sharding());
   while (eat(","));
-  expect("}", "behind the sharding specs");
+  expect("}", "after the sharding specs");
   return made;
 }
 

@@ -58,7 +58,7 @@ void OnnxTextParser::elements(OnnxTensor& tensor, DType dtype, const TextToken& 
     do element(values.real, values.integers, dtype);
     while (eat(","));
   }
-  expect("}", "behind the values");
+  expect("}", "after the values");
   const size_t given = is_float(dtype) ? values.real.size() : values.integers.size();
   const std::optional<int64_t> needed = checked_count(tensor.dims);
   if (!needed || static_cast<int64_t>(given) != *needed)
@@ -71,11 +71,11 @@ void OnnxTextParser::elements(OnnxTensor& tensor, DType dtype, const TextToken& 
 /// random(seed, scale): weights without a file, the same on every machine (README.md gives the formula).
 void OnnxTextParser::random(OnnxTensor& tensor, DType dtype) {
   const TextToken at = take();
-  expect("(", "behind random");
+  expect("(", "after random");
   const int64_t seed = whole("a seed");
-  expect(",", "behind the seed");
+  expect(",", "after the seed");
   const double scale = real("a scale");
-  expect(")", "behind the scale");
+  expect(")", "after the scale");
   const std::optional<int64_t> count = checked_count(tensor.dims);
   if (!count || *count > kMostRandom || !is_float(dtype) || seed < 0 || seed > UINT32_MAX ||
       !(scale >= 0 && scale <= 1e30))
@@ -105,7 +105,7 @@ void OnnxTextParser::external(OnnxTensor& tensor) {
   do {
     const TextToken at = token();
     const std::string key = text("a key such as \"location\"");
-    expect(":", "behind the key");
+    expect(":", "after the key");
     const std::string value = text("a value");
     if (key == "location")
       tensor.external->location = value;
@@ -117,7 +117,7 @@ void OnnxTextParser::external(OnnxTensor& tensor) {
       fail("model-text-external", at,
            "external data has location, offset, length and checksum, not '" + printable(key) + "'");
   } while (eat(","));
-  expect("]", "behind the external data");
+  expect("]", "after the external data");
 }
 
 /// The value of an initialiser after `=`: values, external data or random.

@@ -354,7 +354,7 @@ count_not_finite (gradient) => (count)
 }
 
 <domain: "weft.part", opset_import: ["" : 18],
- doc_string: "Half the scale behind a step that is skipped, and twice the scale behind 2000 that were good.">
+ doc_string: "Half the scale after a step that is skipped, and twice the scale after 2000 that were good.">
 next_loss_scale (scale, good, odd) => (scale_next, good_next, are_finite, skipped)
 {
   zero = Constant <value_float = 0.0> ()

@@ -129,7 +129,7 @@ void Verifier::lengths(const Graph& graph, const std::vector<int>& position) {
     }
     holders.for_each(op, [&](ValueId length) {
       if (position[graph.producer(length).index] >= position[id.index])
-        findings_.add(op, "a run-time length is made behind the value");
+        findings_.add(op, "a run-time length is made after the value");
     });
   }
 }

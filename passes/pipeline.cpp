@@ -35,7 +35,7 @@ constexpr Pass kPipeline[] = {
     {"apply-transforms", "the schedule's splits, reorders, fusions and overlaps are in the graph", apply_transforms,
      Form::Scheduled},
     {"divide-late",
-     "no product multiplies rows that are divided in front of it, where dividing its result is less work", divide_late,
+     "no product multiplies rows that are divided before it, where dividing its result is less work", divide_late,
      Form::Scheduled},
     {"fuse-loops", "a loop over steps whose body is element-wise stands in a region that becomes one kernel",
      fuse_loops, Form::Scheduled},

@@ -74,7 +74,7 @@ class PlanPage {
 
   /// How near the plan is to what no layouts of any mesh take less than; the levels above know no bound.
   std::string bound_text() const {
-    if (report_.level != "shard") return "behind fusion and overlap";
+    if (report_.level != "shard") return "after fusion and overlap";
     for (const SearchRow& search : report_.searches)
       if (search.mesh == axes_text(report_.stages.front()) && search.bound > 0)
         return search.gap < 1e-4 ? "no layouts of this mesh take less"
@@ -252,7 +252,7 @@ class PlanPage {
       bin.set("y", fixed(kBinsHeight - height(before[b]), "%.2f")).set("height", fixed(height(before[b]), "%.2f"));
       bin.set("after_y", fixed(kBinsHeight - height(after[b]), "%.2f"));
       bin.set("after_height", fixed(height(after[b]), "%.2f"));
-      bin.set("tip", format("{} ways: {} ops, behind reduction {}", ways, before[b], after[b]));
+      bin.set("tip", format("{} ways: {} ops, after reduction {}", ways, before[b], after[b]));
     }
   }
 

@@ -219,7 +219,7 @@ int divide_graph(const Module& module, Graph& graph) {
 void divide_late(Module& module, const Env& env) {
   if (env.target.library_products) return;
   if (const int count = divide_graph(module, module.graph))
-    module.remarks.push_back(format("divide-late: {} products are divided behind their sums", count));
+    module.remarks.push_back(format("divide-late: {} products are divided after their sums", count));
 }
 
 }  // namespace weftc

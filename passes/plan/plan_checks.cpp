@@ -91,7 +91,7 @@ std::vector<std::string> check_weights(const Plan& plan) {
   int segment = 0;
   for (const Weight& weight : plan.weights) {
     if (weight.segment < segment || weight.segment >= static_cast<int>(plan.segments.size()))
-      wrong.push_back(format("weight '{}' lies in segment {} behind segment {}", weight.name, weight.segment, segment));
+      wrong.push_back(format("weight '{}' lies in segment {} after segment {}", weight.name, weight.segment, segment));
     else if (weight.offset < end || weight.offset % kBufferAlign)
       wrong.push_back(format("weight '{}' lies at {}, the one before ends at {}", weight.name, weight.offset, end));
     else if (weight.offset + weight.bytes > plan.segments[static_cast<size_t>(weight.segment)].end)
@@ -140,7 +140,7 @@ std::vector<std::string> check_positions(const Plan& plan) {
       if (position.kind == Position::Kind::Absent)
         wrong.push_back(format("buffer '{}' has no position", buffer.name));
       else if (position.offset + buffer.bytes * buffer.depth > memory)
-        wrong.push_back(format("buffer '{}' ends behind the {} bytes of its memory", buffer.name, memory));
+        wrong.push_back(format("buffer '{}' ends after the {} bytes of its memory", buffer.name, memory));
     }
   }
   return wrong;

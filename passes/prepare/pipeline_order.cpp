@@ -55,7 +55,7 @@ void check_parts(const PipelineRequest& request, const Pipeline& pipeline, Diags
         {pipeline.blocks[static_cast<size_t>(entry.block)].stage, entry.micro_batch}, entry.block, loc);
     if (!is_first && found->second.first > entry.block)
       diags
-          .error("order-entry", loc, "'{}' runs micro-batch {} behind '{}', which comes after it",
+          .error("order-entry", loc, "'{}' runs micro-batch {} after '{}', which comes after it",
                  name_in_table(request, pipeline.blocks[static_cast<size_t>(entry.block)], true), entry.micro_batch,
                  name_in_table(request, pipeline.blocks[static_cast<size_t>(found->second.first)], true))
           .note(found->second.second, "that is here");

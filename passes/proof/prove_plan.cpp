@@ -67,7 +67,7 @@ class Checks {
           wrong("buffer '{}' of blocks of rows is not in memory of threads", buffer.name);
         const int64_t own_bytes = program.own_bytes + (is_of_thread ? program.thread_bytes : 0);
         if (position.offset < 0 || end > (buffer.window ? program.window_bytes : own_bytes))
-          wrong("buffer '{}' ends at {}, behind its memory", buffer.name, end);
+          wrong("buffer '{}' ends at {}, after its memory", buffer.name, end);
         check_symbolic(program, buffer, position);
         const Position& first = plan_.programs[0].positions[b];
         if (buffer.window && first.kind != Position::Kind::Absent && first.offset != position.offset)
@@ -102,7 +102,7 @@ class Checks {
     for (const Weight& weight : plan_.weights) {
       if (weight.offset < end) wrong("weight '{}' overlaps the one before it", weight.name);
       end = weight.offset + weight.bytes;
-      if (end > plan_.segments[weight.segment].end) wrong("weight '{}' ends behind its segment", weight.name);
+      if (end > plan_.segments[weight.segment].end) wrong("weight '{}' ends after its segment", weight.name);
     }
   }
 

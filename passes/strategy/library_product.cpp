@@ -153,7 +153,7 @@ bool LibraryMatcher::read_result() {
   while (value != body_.outputs()[0].value) {
     const std::optional<EpilogueStep> step = next_epilogue_step(body_, context_.constants, value, steps);
     if (step) {
-      if (!step->is_alone) return refuse("a value behind it has other readers");
+      if (!step->is_alone) return refuse("a value after it has other readers");
       if (step->bias) {
         const Dims of = at_.dims(step->bias);
         IndexList index(of.size(), IndexExpr(0));
@@ -168,7 +168,7 @@ bool LibraryMatcher::read_result() {
       continue;
     }
     const std::vector<Use>& uses = body_.value(value).uses;
-    if (uses.size() != 1 || !uses[0].op) return refuse("a value behind it has other readers");
+    if (uses.size() != 1 || !uses[0].op) return refuse("a value after it has other readers");
     const Op& op = body_.op(uses[0].op);
     if (op.kind == OpKind::Reshape) {
       at = unravel(linear_index(at, at_.extents(value)), at_.extents(op.outputs[0]));
@@ -177,7 +177,7 @@ bool LibraryMatcher::read_result() {
       for (size_t d = 0; d < at.size(); ++d) moved[d] = at[static_cast<size_t>(op.ints("perm")[d])];
       at = moved;
     } else {
-      return refuse(format("'{}' behind it is nothing that the library does", op.name));
+      return refuse(format("'{}' that follows is nothing that the library does", op.name));
     }
     value = op.outputs[0];
   }

@@ -33,7 +33,7 @@ std::string general_refusal(const StrategyContext& context) {
   return "";
 }
 
-constexpr const char* kRaggedBatch = "a dimension of the batch behind the first is sliced unevenly";
+constexpr const char* kRaggedBatch = "a dimension of the batch after the first is sliced unevenly";
 
 bool has_ragged_batch(const KernelBody& body, ValueId root) {
   const TensorType& type = body.body.type(root);

@@ -72,7 +72,7 @@ std::string wrong_order(const Graph& graph, const RegionPlan& plan) {
           op.name, graph.producer_op(op.inputs[0]).name);
     for (ValueId v : op.inputs)
       if (v && inside.contains(graph.producer(v)) && graph.producer_op(v).kind == OpKind::AllGather)
-        return format("'{}' reads what '{}' gathers: the other ranks' parts are there only behind the kernel", op.name,
+        return format("'{}' reads what '{}' gathers: the other ranks' parts are there only after the kernel", op.name,
                       graph.producer_op(v).name);
   }
   return "";

@@ -167,7 +167,7 @@ bool can_be_in_pipeline(const StepContext& step, const RegionPlan& plan) {
           "'{}' takes values from stage to stage: in a pipeline it runs whole, beside what does not need it", op.name);
     else if (is_of_update(step.module, op))
       step.diags.error("overlap-update-unsupported", step.loc,
-                       "'{}' belongs to an update, which in a pipeline runs whole behind the micro-batches", op.name);
+                       "'{}' belongs to an update, which in a pipeline runs whole after the micro-batches", op.name);
     else if (op.block && op.block != first->block)
       step.diags.error(
           "overlap-blocks", step.loc,

@@ -79,7 +79,7 @@ bool Reorder::read() {
   for (OpId id : moved_)
     if (graph_.type(graph_.op(id).inputs[0]).layout.has(Kind::V))
       return refuse("reorder-varying",
-                    "'{}' joins what each rank has by itself: the ops behind it would run on other values",
+                    "'{}' joins what each rank has by itself: the ops after it would run on other values",
                     graph_.op(id).name);
   if (!read_past()) return false;
   for (OpId id : moved_)

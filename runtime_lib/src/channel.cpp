@@ -114,7 +114,7 @@ std::optional<IncomingMessage> Connection::message() {
   }
   if (!has_head || received_.size() - MessageHead::kBytes < head.bytes) {
     if (!has_ended_) return {};
-    return give_up(text("the stream ended inside a message, behind %zu bytes of it", received_.size()));
+    return give_up(text("the stream ended inside a message, after %zu bytes of it", received_.size()));
   }
   taken_ = MessageHead::kBytes + size_t(head.bytes);
   has_asked_ = true;

@@ -64,7 +64,7 @@ std::string odd_port(const RankBase& rank, std::span<const Port> ports, Asked is
 
 /// "step 7", as a log counts them.
 std::string iteration_text(const RankBase& rank) {
-  return rank.evaluates ? text("the evaluation behind step %u", rank.invocation) : text("step %u", rank.invocation + 1);
+  return rank.evaluates ? text("the evaluation after step %u", rank.invocation) : text("step %u", rank.invocation + 1);
 }
 
 /// Fails because `what` has computed NaN, after `infinity` if that is set.

@@ -40,7 +40,7 @@ class HeaderParser {
       }
     }
     skip_space();
-    if (at_ != text_.size()) wrong("text behind the dictionary");
+    if (at_ != text_.size()) wrong("text after the dictionary");
     if (!has_descr || !has_order || !has_shape) wrong("descr, fortran_order and shape are required");
     return out;
   }

@@ -385,7 +385,7 @@ void Trainer::take_steps(std::optional<Log>& log) {
 
 int Trainer::end_early() const {
   if (rank_.rank == 0)
-    fprintf(stderr, "%s: ended by SIGTERM behind step %ld of %ld%s\n", rank_.executable.name, long(done_), long(last_),
+    fprintf(stderr, "%s: ended by SIGTERM after step %ld of %ld%s\n", rank_.executable.name, long(done_), long(last_),
             options_.checkpoint.empty()
                 ? ", without a --checkpoint"
                 : text(": --resume %s goes on from there", options_.checkpoint.c_str()).c_str());

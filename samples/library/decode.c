@@ -12,7 +12,7 @@ static int fail(gpt2_model* model) {
   return 1;
 }
 
-/// The likeliest token behind the last one of [1, tokens, words].
+/// The likeliest token after the last one of [1, tokens, words].
 static int64_t likeliest(const float* logits, const int64_t* shape) {
   const float* last = logits + (shape[1] - 1) * shape[2];
   int64_t best = 0;

@@ -93,7 +93,7 @@ TEST_CASE("a team takes ranges of tasks, whole rows of them in runs") {
         "}\n");
 }
 
-TEST_CASE("a condition stands on the line of the assignments that it guards, and in front of braces otherwise") {
+TEST_CASE("a condition stands on the line of the assignments that it guards, and before braces otherwise") {
   const Expr inside = binary(name("i"), "<", 4);
   CHECK(text({If{inside, {Store{name("best"), name("x")}, Store{name("at"), name("i")}}}}) ==
         "if (i < 4) best = x, at = i;\n");

@@ -21,7 +21,7 @@ m (float[past,4] m, float[1,4] k) => (float[total,4] n) { n = Concat<axis = 0>(m
             .find("{\"state 'm' ('n')\", [](const int64_t* n) { return n[0] + 1; }, 0, 8}") != std::string::npos);
 }
 
-TEST_CASE("steps: indices are checked in front of what a kernel looks up, under the step's own node") {
+TEST_CASE("steps: indices are checked before what a kernel looks up, under the step's own node") {
   const auto text = [&](const std::string& body, const std::string& yaml = "") {
     Planned made = plan_of("<ir_version: 10, opset_import: [\"\" : 20]>\nm " + body, yaml);
     Diags diags;

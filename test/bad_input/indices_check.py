@@ -107,7 +107,7 @@ def check_program(program):
         harness.check(f"{program.name}/index {inside}", status == 0, f"exit {status}: {err[-300:]}")
     status, err = run(program, 0, 4)
     told = "node 'pick' (Gather): index 4 lies outside of a dimension of 4 elements" in err
-    harness.check(f"{program.name}/behind a view and a cast", status == 1 and told, f"exit {status}: {err[-300:]}")
+    harness.check(f"{program.name}/after a view and a cast", status == 1 and told, f"exit {status}: {err[-300:]}")
     for outside in (7, -8, 2**40):
         status, err = run(program, outside, 0)
         told = f"node 'look' (Gather): index {outside} lies outside of a dimension of 7 elements" in err

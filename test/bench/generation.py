@@ -70,7 +70,7 @@ def main():
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     load, is_slow = Load(), False
-    print(f"{options.layers} layers of width {options.width}, one thread; {options.tokens} tokens behind {options.prompt}")
+    print(f"{options.layers} layers of width {options.width}, one thread; {options.tokens} tokens after {options.prompt}")
     for kind in options.models.split(","):
         times = ratios(kind, options)
         middle, low, high = median_interval([ours / pinned for ours, pinned in zip(times["ours"], times["pinned"])])

@@ -180,7 +180,7 @@ def check_stages():
     harness.check("stages/where links are slow", re.search(r"^pipeline: {stages: 2, .*order: search, backward: split}  # saves", file.read_text(), re.M), err[-900:])
     page = Page("stages/page", FOLDER / "stages.html")
     page.check_table(err)
-    harness.check("stages/page/has both", "stage 1" in page.text and "behind fusion and overlap" in page.text, page.text[:300])
+    harness.check("stages/page/has both", "stage 1" in page.text and "after fusion and overlap" in page.text, page.text[:300])
     sent = [row for row in page.rows("exchanges") if row[0].startswith("2 stages")]
     harness.check("stages/page/messages", sent and all(int(row[2]) > 0 for row in sent), sent)
     harness.check("stages/others are listed", "2 stages, 4 micro-batches, 1f1b" in err and "all ranks alike" in err, err[-900:])

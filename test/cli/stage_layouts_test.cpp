@@ -43,7 +43,7 @@ struct TwoStages {
 
 }  // namespace
 
-TEST_CASE("stage layouts: a place behind a cut slices the samples that it receives") {
+TEST_CASE("stage layouts: a place after a cut slices the samples that it receives") {
   const TwoStages made;
   CHECK(made.lines(0, "x", 0) == std::vector<std::string>{"\"x\": {dp: 0}"});
   CHECK(made.lines(1, "x", 0) == std::vector<std::string>{"\"x\": {dp: 0}", "\"act.use\": {dp: 0}"});

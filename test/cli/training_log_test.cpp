@@ -41,7 +41,7 @@ size_t count_of(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("training log: figures by step, the loss first, evaluations behind") {
+TEST_CASE("training log: figures by step, the loss first, evaluations after") {
   const LogFile file(
       "{\"step\": 1, \"accuracy\": 0.5, \"loss\": 3}\n{\"step\": 2, \"accuracy\": 0.75, \"loss\": 1}\n"
       "{\"step\": 2, \"eval_loss\": 2, \"eval_samples\": 8}\n{\"step\": 3, \"accuracy\": 1, \"loss\": null}\n");

@@ -98,7 +98,7 @@ def check_program(name, program, folder, session):
     # The states hold all but the last token, with which the next prompt begins.
     check_tokens(f"{name}/second start", program, folder, greedy[:, 10:20], greedy[:, 9:10], "--max-new", 10, "--load-state", folder / "state")
     status, _, err = run(program, folder, PROMPTS[:, :1], "--max-new", 10, "--load-state", folder / "state")
-    harness.check(f"{name}/two texts behind one", status == 1 and "they are one dim of the model" in err, f"exit {status}: {err[-300:]}")
+    harness.check(f"{name}/two texts after one", status == 1 and "they are one dim of the model" in err, f"exit {status}: {err[-300:]}")
     check_tokens(f"{name}/each anew", program, folder, greedy[:, :5], PROMPT, "--max-new", 5, "--iterations", 3, "--warmup", 1)
 
 
@@ -154,7 +154,7 @@ def check_server(name, program, session):
             harness.check(f"{name}/{what}", wanted in found and "closed" not in found, found)
         tokens = client.request(RUN, "mine", input_ids=np.array([[2]]))["tokens"]
         text = np.concatenate([text, [[2]]], 1)
-        harness.check(f"{name}/session behind a refusal", np.array_equal(tokens, generate(session, text, 6)), f"{tokens}")
+        harness.check(f"{name}/session after a refusal", np.array_equal(tokens, generate(session, text, 6)), f"{tokens}")
         client.request(STOP)
         harness.check(f"{name}/stops", process.wait(timeout=60) == 0, f"exit {process.returncode}")
     finally:

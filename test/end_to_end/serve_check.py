@@ -125,7 +125,7 @@ def check_sessions(name, server, session):
     long = np.zeros((1, BOUND - 3), int)
     check_refused(f"{name}/outgrown", refusal(client, RUN, "a", input_ids=long), f"more than its bound of {BOUND}")
     again, twice = client.request(RUN, "a", input_ids=TEXTS[3])["logits"], np.concatenate([TEXTS[3], TEXTS[3]], 1)
-    check_close(f"{name}/goes on behind it", again, session.run(None, {"input_ids": twice})[0][:, TEXTS[3].shape[1]:])
+    check_close(f"{name}/goes on after it", again, session.run(None, {"input_ids": twice})[0][:, TEXTS[3].shape[1]:])
     past = {f"past_{kind}.{layer}": np.zeros((1, 4, 2, 8), np.float32) for kind in "kv" for layer in (0, 1)}
     check_refused(f"{name}/a state in the middle", refusal(client, RUN, "a", input_ids=TEXTS[0], **past), "and 'a' has begun")
     check_refused(f"{name}/states of two lengths",
@@ -195,7 +195,7 @@ def check_malformed(name, server):
             _, code, size = struct.unpack("<4sIQ", answer.read(16))
             answer.read(size)
             codes.append(code)
-    harness.check(f"{name}/behind a message that is too long", codes == [1, 0], codes)
+    harness.check(f"{name}/after a message that is too long", codes == [1, 0], codes)
 
 
 def check_noise(name, server):
@@ -251,7 +251,7 @@ def check_many(name, server, session):
             begin_kib = server.resident_kib()
     harness.check(f"{name}/{REQUESTS} requests", worst <= TOLERANCE, f"error {worst}")
     grown = server.resident_kib() - begin_kib
-    harness.measured(f"{name}/memory", grown <= 512, f"{grown} KiB more behind {REQUESTS} requests than behind 100; "
+    harness.measured(f"{name}/memory", grown <= 512, f"{grown} KiB more after {REQUESTS} requests than after 100; "
                      f"{(time.monotonic() - begin) / REQUESTS * 1e3:.2f} ms each")
 
 

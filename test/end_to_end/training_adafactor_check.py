@@ -101,7 +101,7 @@ def check_steps(folder, program, weights):
     for name, array in arrays.items():
         value = np.load(place / f"{name}.npy")
         error = harness.relative_error(value, array)
-        harness.check(f"one/{name} behind {STEPS} steps", value.shape == array.shape and error < 1e-5, (value.shape, error))
+        harness.check(f"one/{name} after {STEPS} steps", value.shape == array.shape and error < 1e-5, (value.shape, error))
     return found
 
 

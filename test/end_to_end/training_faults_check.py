@@ -132,7 +132,7 @@ def check_end(folder, name, program, group, more=()):
     log.unlink(missing_ok=True)
     more = ["--shuffle", "7", *more]
     status, err, _ = end(folder, program, 1, "--steps", 10**7, "--checkpoint", pieces, *more, log=log, group=group)
-    if not harness.check(f"{name}/ends behind its step", status == ENDED and "ended by SIGTERM behind step" in err, f"exit {status}: {err[-300:]}"):
+    if not harness.check(f"{name}/ends after its step", status == ENDED and "ended by SIGTERM after step" in err, f"exit {status}: {err[-300:]}"):
         return
     done = int((pieces / "latest").read_text().strip().removeprefix("step-"))
     harness.check(f"{name}/the log ends with that step", entries(log)[-1]["step"] == done, entries(log)[-1])

@@ -222,7 +222,7 @@ def check_evaluation(folder, name, split, more, wanted):
     harness.check(f"{name}/evaluates twice", [(line["step"], line["eval_samples"]) for line in means] == [(20, len(x)), (40, len(x))], means)
     for line in means:
         loss, accuracy = forward(run / f"step-{line['step']:06}", x, labels)
-        harness.check(f"{name}/figures behind step {line['step']}",
+        harness.check(f"{name}/figures after step {line['step']}",
                       abs(line["eval_loss"] - loss) < 1e-5 and abs(line["eval_accuracy"] - accuracy) < 1e-6, (line, loss, accuracy))
     harness.check(f"{name}/json has the last figures", json.loads(out).get("eval_loss") == means[-1]["eval_loss"], out)
 
@@ -269,7 +269,7 @@ def check_average(folder, program):
     for step in (2, 3, 4):
         [before], [now, value] = parameters(run / f"step-{step - 1:06}", "w1.average"), parameters(run / f"step-{step:06}", "w1.average", "w1")
         error = harness.relative_error(now, before + 0.2 * (value - before))
-        harness.check(f"average/behind step {step}", error < 1e-6 and not np.array_equal(now, value), error)
+        harness.check(f"average/after step {step}", error < 1e-6 and not np.array_equal(now, value), error)
 
 
 def check_infinite(folder):

@@ -40,7 +40,7 @@ def check_growth(folder, program):
     status, _, err = train(folder, program, "--steps", 2002, "--log", folder / "long.jsonl")
     if harness.check("growth/runs", status == 0, f"exit {status}: {err[-300:]}"):
         scales = figures(folder / "long.jsonl", "loss_scale")
-        harness.check("growth/behind 2000 good steps", scales == [65536] * 2000 + [131072] * 2, scales[1998:])
+        harness.check("growth/after 2000 good steps", scales == [65536] * 2000 + [131072] * 2, scales[1998:])
 
 
 def check_skipped(folder, program):

@@ -107,7 +107,7 @@ def check_server(name, program):
             error = harness.relative_error(other, (2 * rows[:1].astype(np.float64)) @ WEIGHTS)
             harness.check(f"{name}/served between up to {at}", error <= 1e-5, f"error {error}")
             found = refusal(client, RUN, "mine", x=rows[:3])
-            harness.check(f"{name}/refused behind {at}", "(1 or 4)x8" in found, found)
+            harness.check(f"{name}/refused after {at}", "(1 or 4)x8" in found, found)
         outgrown = refusal(client, RUN, "mine", x=np.zeros((4, 8), np.float32)), refusal(client, RUN, "mine", x=np.zeros((4, 8), np.float32))
         harness.check(f"{name}/outgrown", f"more than its bound of {ROWS}" in outgrown[1], outgrown)
         harness.check(f"{name}/stops", server.stop() == 0, "another exit code")
@@ -231,7 +231,7 @@ def check_library(folder, model):
         harness.check(f"library/runs up to {at}", loaded.run() == 0, loaded.error())
         error = harness.relative_error(loaded.output("y"), (rows[at - length:at] + sums[at - 1]) @ WEIGHTS)
         harness.check(f"library/result up to {at}", error <= 1e-5, f"error {error}")
-        harness.check(f"library/refuses behind {at}", loaded.set_input("x", rows[:3]) == 1, "3 rows taken")
+        harness.check(f"library/refuses after {at}", loaded.set_input("x", rows[:3]) == 1, "3 rows taken")
     loaded.destroy()
 
 

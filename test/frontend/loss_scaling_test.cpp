@@ -66,7 +66,7 @@ TEST_CASE("a step whose gradients are not finite changes nothing but the scale, 
   CHECK(steps[3].at("train.step.next") == std::vector<double>{2});
 }
 
-TEST_CASE("the scale is doubled behind 2000 good steps") {
+TEST_CASE("the scale is doubled after 2000 good steps") {
   const auto steps = scaled_steps({{1, 2}, {1, 2}, {1, 2}}, "  optimizer: {sgd: {rate: 1}}\n", 1998);
   CHECK(steps[0].at("train.loss_scale.next") == std::vector<double>{65536});
   CHECK(steps[1].at("train.loss_scale.next") == std::vector<double>{131072});

@@ -64,7 +64,7 @@ TEST_CASE("a list is made where there is none") {
   CHECK(added("weft: 1\n", {}) == "weft: 1\n");
 }
 
-TEST_CASE("steps stand behind those of the list, before what follows it") {
+TEST_CASE("steps stand after those of the list, before what follows it") {
   const std::string head = "weft: 1\ntransform:  # why\n    # first\n    - fuse: {ops: [x],\n            into: y}\n";
   const std::string tail = "\n# the seed\nseed: 3\n";
   CHECK(added(head + tail, kOne) == head + "    " + kOneLine + tail);
@@ -86,7 +86,7 @@ TEST_CASE("a byte order mark is left out") {
   CHECK(added("\xEF\xBB\xBFweft: 1\n", kOne) == "weft: 1\ntransform:\n  " + kOneLine);
 }
 
-TEST_CASE("a step may begin on a line behind that of its dash") {
+TEST_CASE("a step may begin on a line after that of its dash") {
   const std::string list = "transform:\n # all\n   - # first\n\n     fuse: {ops: [x], into: y}\n";
   CHECK(added(list + "seed: 3\n", kOne) == list + "   " + kOneLine + "seed: 3\n");
 }
@@ -99,7 +99,7 @@ TEST_CASE("a style that has no place for a line is refused") {
   CHECK(added("weft: 1\ntransform: [\n  {fuse: {ops: [x], into: y}}]\n", kOne) == "schedule-style");
 }
 
-TEST_CASE("pins are written behind those of the mapping, and read back") {
+TEST_CASE("pins are written after those of the mapping, and read back") {
   const std::vector<KernelPin> pins = {{"fc", "tiled-product", {64, 32}, {}, {}, {}}, {"a: b", "rows", {}, {}, {}, {}}};
   const std::string lines = "  \"fc\": {strategy: tiled-product, tile: [64, 32]}\n  \"a: b\": {strategy: rows}\n";
   CHECK(pinned("weft: 1\nmesh: {tp: 2}\n", pins) == "weft: 1\nmesh: {tp: 2}\nkernels:\n" + lines);

@@ -81,7 +81,7 @@ TEST_CASE("a file in the form for inference is pointed at, unless the schedule s
   CHECK(states_of(*exported) == kWithStatistics);
 }
 
-TEST_CASE("old opsets, functions, and initializers behind an Identity") {
+TEST_CASE("old opsets, functions, and initializers after an Identity") {
   for (const int opset : {6, 9, 13, 15}) {
     CAPTURE(opset);
     const std::string test_form = opset == 6 ? "<is_test = 1>" : "";

@@ -189,7 +189,7 @@ TEST_CASE("the largest and smallest of any number of operands: the reference tak
     }
 }
 
-TEST_CASE("a convolution with bias adds it behind") {
+TEST_CASE("a convolution with bias adds it after") {
   OneOp one;
   REQUIRE(one.add(OpKind::Conv, {one.input(reals({1, 1, 3}, {1, 2, 3})), one.input(reals({2, 1, 2}, {1, 1, 1, -1})),
                                  one.input(reals({2}, {10, 20}))}));

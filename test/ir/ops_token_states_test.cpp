@@ -99,7 +99,7 @@ TEST_CASE("LinearAttention is its recurrence: one token, a part of a chunk, seve
     }
 }
 
-TEST_CASE("LinearAttention forgets all that stands in front of a decay of -infinity") {
+TEST_CASE("LinearAttention forgets all that stands before a decay of -infinity") {
   for (const char* rule : {"gated", "gated_delta"}) {
     Sequence s(70, kKeys);
     for (const int64_t token : {0, 7, 8, 66})

@@ -97,7 +97,7 @@ TEST_CASE("verify: run-time lengths are the module's, and what holds one stands 
   const auto of = [](const std::string& text) { return finding(text, Form::Laid, "length m <= 4\nlength n <= 4\n"); };
   CHECK(of(x + "%y = Neg(%x) : f32[n<=4] @all\nreturn %y") == "");
   CHECK(of(c + holder + y + "return %y") == "");
-  CHECK(of(c + y + holder + "return %y") == "'y' (Expand): a run-time length is made behind the value");
+  CHECK(of(c + y + holder + "return %y") == "'y' (Expand): a run-time length is made after the value");
   Module unknown = parsed(kPlaces + ("length n <= 4\ngraph {\n" + x + "return %x\n}"));
   unknown.lengths.clear();
   CHECK(verify(unknown, Form::Imported) == std::vector<std::string>{"'x' (Input): 'n' is no length of the module"});

@@ -63,7 +63,7 @@ TEST_CASE("an optimizer that is linear in its gradients runs once, too") {
     CHECK(made->module->graph.producer_op(output.value).kind != OpKind::Chunk);
 }
 
-TEST_CASE("gradients are summed over ranks once, behind the micro-batches") {
+TEST_CASE("gradients are summed over ranks once, after the micro-batches") {
   const auto made = check_step("mesh: {dp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}}\n");
   CHECK(count(chunk_of(*made->module).regions[0], OpKind::AllReduce) == 0);
   CHECK(count(made->module->graph, OpKind::AllReduce) >= 4);

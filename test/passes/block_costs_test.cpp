@@ -38,7 +38,7 @@ int number_of(const Planned& made, const BlockCosts& costs, const std::string& n
 
 }  // namespace
 
-TEST_CASE("block_costs: forward and backward passes, each behind what it reads") {
+TEST_CASE("block_costs: forward and backward passes, each after what it reads") {
   const Planned made = staged("");
   const BlockCosts costs = costs_of(made);
   const auto number = [&](const char* name) { return number_of(made, costs, name); };

@@ -66,7 +66,7 @@ TEST_CASE("Compress by a condition that is known takes known elements") {
   check_ints(outputs_of(model, {ints({3}, {7, 8, 9})})[0], {2}, {7, 9});
 }
 
-TEST_CASE("Compress reads no condition that is behind the last element") {
+TEST_CASE("Compress reads no condition that is after the last element") {
   const std::string model =
       "m (int64[a] x, bool[b] c) => (int64[n] y, int64[n] z) { y = Compress<axis = 0>(x, c) z = Compress(x, c) }";
   const Tensor x = ints({3}, {1, 2, 3});

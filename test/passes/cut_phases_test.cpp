@@ -69,7 +69,7 @@ TEST_CASE("three blocks, the first of which is an evaluation") {
   }
 }
 
-TEST_CASE("micro-batches: the loop of an evaluation ends behind what is forward") {
+TEST_CASE("micro-batches: the loop of an evaluation ends after what is forward") {
   for (const std::string shard : {"", "mesh: {dp: 2}\nshard: {x: {dp: 0}, labels: {dp: 0}}\n"}) {
     const Planned made = plan_of(kClassifier, "weft: 1\n" + shard + kPhasedTraining + "  accumulate: 4\n");
     CHECK(blocks_of(made.plan) == std::vector<std::string>{"forward_and_backward", "update"});

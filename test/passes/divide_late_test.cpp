@@ -47,7 +47,7 @@ const std::string kGuarded = kSoftmax + "n = IsNaN(p)\n w = Where(n, zero, p)\n"
 
 }  // namespace
 
-TEST_CASE("divide-late: a Softmax is divided behind the product of values, also guarded and with rows joined") {
+TEST_CASE("divide-late: a Softmax is divided after the product of values, also guarded and with rows joined") {
   CHECK(late_divisions(model(kSoftmax + "y = MatMul(p, v)\n")) == 1);
   CHECK(late_divisions(model(kGuarded + "y = MatMul(w, v)\n")) == 1);
   const std::string joined =

@@ -70,7 +70,7 @@ void check_values(const Fixture& fixture, const Scheduled& many) {
 
 }  // namespace
 
-TEST_CASE("fixtures evaluate on N ranks as on one, in `full` behind each of three passes") {
+TEST_CASE("fixtures evaluate on N ranks as on one, in `full` after each of three passes") {
   const std::vector<const char*> forms = {"apply-layouts", "apply-transforms", "fuse-regions"};
   for (const std::string& name : fixture_names(false)) {
     CAPTURE(name);

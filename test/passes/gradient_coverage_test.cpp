@@ -44,7 +44,7 @@ const Group kWithoutGradient[] = {
     {"collectives: gradients are of whole values, whose layouts are found later; a model's own are refused",
      {"AllGather", "AllReduce", "AllToAll", "Broadcast", "DistCollective", "NcclAllGather", "NcclReduceScatter",
       "Reduce", "ReduceScatter"}},
-    {"made by passes behind differentiate, or by decompositions of ops without a gradient",
+    {"made by passes after differentiate, or by decompositions of ops without a gradient",
      {"BlockMatMul", "BoxChoice", "Chunk", "Fused", "RoundedCast", "Saturate", "ShardSlice", "Transfer"}},
     {"data decides how many elements there are: refused", {"Unique"}},
     {"is gone before it is asked for one", {"Gradient"}},

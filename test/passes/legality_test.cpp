@@ -392,7 +392,7 @@ TEST_CASE("legality: fuse") { check_rules(fuse_rules()); }
 TEST_CASE("legality: overlap") { check_rules(overlap_rules()); }
 TEST_CASE("legality: overlap, slices") { check_rules(overlap_slice_rules()); }
 
-TEST_CASE("legality: a view in front of the chunks is cut with them, or stays outside") {
+TEST_CASE("legality: a view before the chunks is cut with them, or stays outside") {
   const std::string model =
       "<ir_version: 10, opset_import: [\"\" : 20]>\nm (float[6,4] x) => (float[8,3] y) <int64[2] shape = {8, 3}> "
       "{[fold] t = Reshape(x, shape)  [neg] y = Neg(t)}";

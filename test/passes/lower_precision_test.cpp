@@ -111,7 +111,7 @@ TEST_CASE("precision: a product reads a weight that the model stores in 16 bits 
   CHECK(weight_bytes(two.plan) == 4 * 128 * 160);
 }
 
-TEST_CASE("precision: an input that is read as it is, and through views in front of it") {
+TEST_CASE("precision: an input that is read as it is, and through views before it") {
   const std::string head = "<ir_version: 10, opset_import: [\"\" : 20]> m (float[4,4] x) => (float[4,4] y) { ";
   check_orders(plan_of(head + "t = Transpose(x) y = MatMul(x, t) }", "weft: 1\nprecision: bf16\n"), 3);
   check_orders(plan_of(head + "t = Transpose(x) u = Transpose(x) a = MatMul(x, u) b = MatMul(t, a) y = Add(a, b) }",

@@ -270,7 +270,7 @@ m (float[4] x, bool yes) => (float[4] y, float[t,4] u) <int64 n = {0}>
   CHECK(made.plan.outputs[1].type.shape == shape_of({0, 4}));
 }
 
-TEST_CASE("a loop that collects elements and ends behind its first trip is refused") {
+TEST_CASE("a loop that collects elements and ends after its first trip is refused") {
   const auto made = prepare(R"(<ir_version: 8, opset_import: ["" : 20]>
 m (float[4] x) => (float[3,4] u) <int64 n = {3}, bool yes = {1}>
 { u = Loop (n, yes) <body = b (int64 i, bool c) => (bool d, float[4] s)

@@ -48,7 +48,7 @@ TEST_CASE("variants: weights that are stored alike lie at one place, and the pla
   CHECK(doubled_weight_bytes(variants) == 0);
 }
 
-TEST_CASE("variants: what threads have of their own lies behind the memory of the largest variant") {
+TEST_CASE("variants: what threads have of their own lies after the memory of the largest variant") {
   const std::string model =
       "<ir_version: 10, opset_import: [\"\" : 20]> m (float[8,128,4] q, float[8,4,256] k, float[8,256,4] v, float[n] "
       "z) => "

@@ -69,7 +69,7 @@ std::string result_of(const PassCase& of, const Pass& pass, Form before) {
   pass.run(*module, {schedule, Target{}, diags});
   if (!diags.ok()) return diags.text();
   clean_up(*module);
-  for (const std::string& wrong : verify(*module, pass.form)) CHECK_MESSAGE(false, "behind: " << wrong);
+  for (const std::string& wrong : verify(*module, pass.form)) CHECK_MESSAGE(false, "after: " << wrong);
   return print_module(*module);
 }
 

@@ -159,7 +159,7 @@ TEST_CASE("a loop's condition: an input that the body hands on, a constant, one 
              "");
 }
 
-TEST_CASE("a fused collective behind a loop waits for the peers' loops") {
+TEST_CASE("a fused collective after a loop waits for the peers' loops") {
   check_runs(R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[4,8] x) => (float[4,8] z)
 <float[8,16] w1 = random(1, 0.25), float[16,8] w2 = random(2, 0.25), int64 n = {2}>

@@ -145,6 +145,6 @@ TEST_CASE("planning: waits for what nothing raises, streams that do not exist") 
 TEST_CASE("planning: buffers without a place in memory") {
   CHECK(spoilt(check_positions, "", [](Plan& p) { p.programs[0].positions.clear(); }).find("has no position") !=
         std::string::npos);
-  CHECK(spoilt(check_positions, "", [](Plan& p) { p.programs[0].own_bytes = 256; }).find("ends behind the 256 bytes") !=
+  CHECK(spoilt(check_positions, "", [](Plan& p) { p.programs[0].own_bytes = 256; }).find("ends after the 256 bytes") !=
         std::string::npos);
 }

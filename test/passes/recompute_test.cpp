@@ -103,7 +103,7 @@ TEST_CASE("draws are drawn again by the same key") {
   for (const int64_t key : keys) CHECK(keys.count(key) == 2);
 }
 
-TEST_CASE("no kernel is of both passes, and what is computed again comes behind the loss") {
+TEST_CASE("no kernel is of both passes, and what is computed again comes after the loss") {
   const auto made = prepared(kPlain, "{keep: [r0]}", "");
   const Module& module = *made->module;
   bool is_behind_loss = false, is_any_again = false;

@@ -37,7 +37,7 @@ std::vector<std::string> texts(const std::vector<AxisState>& states) {
 
 }  // namespace
 
-TEST_CASE("slices of a fused projection are found behind the ops that cut it") {
+TEST_CASE("slices of a fused projection are found after the ops that cut it") {
   const auto made = at_layouts(kHeads, "tp: 4");
   const Graph& graph = made->module->graph;
   const KeptLayouts kept = none_kept(*made->module);

@@ -60,7 +60,7 @@ TEST_CASE("loops share rows: a sum inside a row, and a look-up by a row's own in
                      "r = Add(v, g)")) == 12);
 }
 
-TEST_CASE("loops share rows: behind a Reshape that joins them with what is inside") {
+TEST_CASE("loops share rows: after a Reshape that joins them with what is inside") {
   CHECK(rows_of(loop("p = MatMul(h, w) f = Reshape(p, shape) k = MatMul(f, half) b = Reshape(k, back) s = Tanh(b) "
                      "r = Add(v, s)",
                      "float[4,4] w = random(1, 0.3), float[2,2] half = random(2, 0.3), int64[2] shape = {24, 2}, "

@@ -87,7 +87,7 @@ m (float[512, 64] x, float[512, 64] target) => (float[512, 64] y)
   CHECK(all[1].time > 1.3 * all[0].time);
 }
 
-TEST_CASE("branches in line: an early end stands behind what it reads") {
+TEST_CASE("branches in line: an early end stands after what it reads") {
   const auto made = prepare(R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[8, 6] x) => (float[8, 6] y, float[8, 6] e) {
   a = Tanh(x) b = Tanh(a) c = Tanh(b) e = Sin(a) y = Add(c, a)

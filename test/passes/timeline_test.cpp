@@ -31,7 +31,7 @@ std::string lane_text(const Timeline& line, int rank, const std::string& stream)
 
 }  // namespace
 
-TEST_CASE("one behind the other") {
+TEST_CASE("one after the other") {
   const Timeline line = timeline_of(kMlp, kTp2);
   CHECK(lane_text(line, 1, "compute") == "fc 0..1, proj 1..2, proj.sum 2..5, residual 5..6");
   CHECK(line.seconds == doctest::Approx(6));

@@ -65,7 +65,7 @@ TEST_CASE("parameters that are sliced: gathered to be read, their gradients scat
         std::map<std::string, int>{{"AllReduce", 1}, {"ReduceScatter", 3}, {"AllGather", 3}});
 }
 
-TEST_CASE("tensor parallel: a sum forward; none backward, where nothing in front of the layer is trained") {
+TEST_CASE("tensor parallel: a sum forward; none backward, where nothing before the layer is trained") {
   CHECK(check_step("tp: 2", "w1: {tp: 1}, b1: {tp: 0}, w2: {tp: 0}") == std::map<std::string, int>{{"AllReduce", 1}});
 }
 

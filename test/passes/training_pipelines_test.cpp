@@ -160,7 +160,7 @@ TEST_CASE(
                                 "shard: {x: {t: 0}, target: {t: 0}}\ntransform: " + steps + "\n");
 }
 
-TEST_CASE("training pipelines: a gather moves behind an update, whose slices are of its block") {
+TEST_CASE("training pipelines: a gather moves after an update, whose slices are of its block") {
   check_staged_step(
       kTwoLayers, kMomentum,
       in_stages(kMomentum, "a: {ranks: [0, 1], mesh: {t: 2}}, b: {ranks: [2], mesh: {t: 1}}",
@@ -296,7 +296,7 @@ m (float[12, 6] x, float[12, 6] target) => (float[12, 6] y)
         check_staged_step(model, kMomentum, in_stages(kMomentum, kApart, stages, micro_batches, order));
 }
 
-TEST_CASE("training pipelines: what all micro-batches share is made once, and sent once in front of them") {
+TEST_CASE("training pipelines: what all micro-batches share is made once, and sent once before them") {
   const char* model = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[12, 6] x, float[6, 4] shared, float[12, 6] target) => (float[12, 6] y)
 <float[4, 6] w1 = random(1, 0.5), float[6, 6] w2 = random(2, 0.5), float[6, 6] w3 = random(3, 0.5)> {

@@ -89,7 +89,7 @@ TEST_CASE("three ranks halve the sums whose rows they divide, and leave the othe
   CHECK(sums == 2);
 }
 
-TEST_CASE("a bucket ends in front of what depends on it") {
+TEST_CASE("a bucket ends before what depends on it") {
   const std::string rows = "weft: 1\nmesh: {dp: 2}\nshard: {w1: {dp: 1}, w2: {dp: 0}, w3: {dp: 0}}\ntransform:\n" +
                            bucket_step("fc2.sum, fc3.sum", "1MiB");
   const Planned made = plan_of(kBucketLayers, rows);

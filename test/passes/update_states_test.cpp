@@ -192,7 +192,7 @@ TEST_CASE("update-states: of two launches of one kernel only that of a state lea
   check_runs(made);
 }
 
-TEST_CASE("update-states: in a pipeline states are copied behind the last micro-batch") {
+TEST_CASE("update-states: in a pipeline states are copied after the last micro-batch") {
   const std::string model = model_of("(float[4,8] x, float[8,8] acc) => (float[4,8] y, float[8,8] acc_next)",
                                      "[mm] h = MatMul(x, w)\n[relu] g = Relu(h)\n[tail] y = MatMul(g, acc)\n"
                                      "[upd] acc_next = MatMul(acc, w)",

@@ -99,7 +99,7 @@ TEST_CASE("program: ranks that read different files for one input say so") {
   CHECK_MESSAGE(contains(both, "rank 1 has read another file for 'x' than rank 0"), both.text);
 }
 
-TEST_CASE("program: a job whose ranks do not come together leaves no memory behind") {
+TEST_CASE("program: a job whose ranks do not come together leaves no memory after") {
   const Folder folder;
   write_whole_file(folder / "w.bin", packed_weights(2));
   const std::string list = "ls /dev/shm 2>/dev/null | grep weft- | sort";

@@ -288,7 +288,7 @@ bool RegexParser::escaped_point(char32_t& point) {
   const bool is_octal = c == U'0' || (c >= U'1' && c <= U'7' && peek(1) >= U'0' && peek(1) <= U'7');
   if (is_octal) return digits(8, 3, point);
   const bool is_word = (c >= U'0' && c <= U'9') || (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || c == U'_';
-  if (is_word || c >= 0x80) return fail("has a backslash in front of what has no meaning with it");
+  if (is_word || c >= 0x80) return fail("has a backslash before what has no meaning with it");
   return point = c, ++at_, true;
 }
 
@@ -331,7 +331,7 @@ bool RegexParser::set_item(PointSet& into) {
     at_ += 1;
     if (!set_point(last)) return false;
   }
-  if (last < first) return fail("has a range whose end is in front of its beginning");
+  if (last < first) return fail("has a range whose end is before its beginning");
   into.push_back({first, last});
   return true;
 }

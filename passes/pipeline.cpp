@@ -37,6 +37,8 @@ constexpr Pass kPipeline[] = {
     {"divide-late",
      "no product multiplies rows that are divided before it, where dividing its result is less work", divide_late,
      Form::Scheduled},
+    {"turn-products", "no product is transposed by the kernel that computes it, where a transposed operand saves that",
+     turn_products, Form::Scheduled},
     {"fuse-loops", "a loop over steps whose body is element-wise stands in a region that becomes one kernel",
      fuse_loops, Form::Scheduled},
     {"lay-in-memory", "what is read from memory outside of kernels has a buffer, results of regions their own",

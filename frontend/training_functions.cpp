@@ -82,10 +82,15 @@ binary_cross_entropy (scores, labels) => (loss)
 sgd <weight_decay: float = 0.0> (w, gradient, step, rate) => (w_next)
 {
   decay = Constant <value_float = @weight_decay> ()
-  decay_w = CastLike (decay, w)
+  is_decayed = Cast <to = 9> (decay)
   rate_w = CastLike (rate, w)
-  shrink = Mul (w, decay_w)
-  whole = Add (gradient, shrink)
+  whole = If (is_decayed) <
+    then_branch = decayed () => (float decayed_gradient) {
+      decay_w = CastLike (decay, w)
+      shrink = Mul (w, decay_w)
+      decayed_gradient = Add (gradient, shrink)
+    },
+    else_branch = kept () => (float kept_gradient) { kept_gradient = Identity (gradient) }>
   change = Mul (whole, rate_w)
   w_next = Sub (w, change)
 }

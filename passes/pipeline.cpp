@@ -39,6 +39,8 @@ constexpr Pass kPipeline[] = {
      Form::Scheduled},
     {"turn-products", "no product is transposed by the kernel that computes it, where a transposed operand saves that",
      turn_products, Form::Scheduled},
+    {"scatter-updates", "a parameter less a multiple of what is scattered into zeros is scattered into",
+     scatter_updates, Form::Scheduled},
     {"fuse-loops", "a loop over steps whose body is element-wise stands in a region that becomes one kernel",
      fuse_loops, Form::Scheduled},
     {"lay-in-memory", "what is read from memory outside of kernels has a buffer, results of regions their own",

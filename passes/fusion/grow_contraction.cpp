@@ -6,7 +6,8 @@
 //   g = Gelu(b)                                          g = gelu(sum + bias[j])
 //   t = Transpose(g)                                     t[j, i] = g
 //
-// An element that is looked up (Gather) for such an op alone is looked up there. If m had another reader, m would have
+// An element that is looked up (Gather) for such an op alone is looked up there. An element that is computed for it
+// alone from inputs and constants (a parameter times its decay) is computed there. If m had another reader, m would have
 // to be stored too: then the kernel ends at m, and `explain` lists b as a near miss. On a target whose library
 // multiplies matrices, only ops that the library computes in the same call are taken.
 #include <algorithm>
@@ -35,7 +36,9 @@ class ContractionGrower {
       const bool merged = s_.merge(root, epilogue.ops[i]);
       WEFT_CHECK(merged, "an epilogue with one result made a cycle at '" + s_.op(epilogue.ops[i]).name + "'");
       s_.put(epilogue.ops[i], g);
-      if (!by_library) absorb_look_ups(epilogue.ops[i], g);
+      if (by_library) continue;
+      absorb_look_ups(epilogue.ops[i], g);
+      absorb_operands(epilogue.ops[i], g);
     }
     for (size_t i = epilogue.kept; i < epilogue.ops.size() && i <= epilogue.kept; ++i)
       s_.miss(epilogue.ops[i], g, "a value before it has other readers");
@@ -109,6 +112,21 @@ class ContractionGrower {
       const OpId maker = s_.graph().producer(v);
       const bool is_read_once = s_.op(maker).kind == OpKind::Gather && s_.graph().value(v).uses.size() == 1;
       if (!is_read_once || s_.taken(maker) || !s_.has_node(maker) || !s_.merge(id, maker)) continue;
+      s_.put(maker, g);
+    }
+  }
+
+  /// Adds the pointwise ops that only this op of the epilogue reads and that read nothing but inputs and constants.
+  void absorb_operands(OpId id, int g) {
+    const auto is_given = [&](ValueId v) {
+      const OpKind kind = v ? s_.graph().producer_op(v).kind : OpKind::Input;
+      return kind == OpKind::Input || kind == OpKind::Constant;
+    };
+    for (ValueId v : s_.op(id).inputs) {
+      const OpId maker = v ? s_.graph().producer(v) : OpId{};
+      if (!maker || s_.graph().value(v).uses.size() != 1 || !std::ranges::all_of(s_.op(maker).inputs, is_given))
+        continue;
+      if (!fits_epilogue(maker, s_.loop_of(id), {id}) || !s_.merge(id, maker)) continue;
       s_.put(maker, g);
     }
   }

@@ -72,25 +72,21 @@ class KernelChooser {
     planning_.diags.error("kernel-strategy", is_for_tile ? pin.tile_loc : pin.strategy_loc,
                           "kernel '{}' cannot be computed by {}: {}", context.body.kernel.name, pin.strategy,
                           verdict.why);
-    return choose_strategy(context);
+    return choose_strategy(context).strategy;
   }
 
   StrategyChoice choose(size_t k, const KernelPin* pin) {
     Kernel& kernel = plan_.kernels[k];
     const KernelBody body = body_of(kernel);
-    const auto strategy = [&](KernelUse use) {
-      return pin ? pinned(*pin, context(body, use)) : choose_strategy(context(body, use));
+    const auto choice = [&](KernelUse use) {
+      return pin ? StrategyChoice{pinned(*pin, context(body, use))} : choose_strategy(context(body, use));
     };
     if (pin) kernel.pin = pin->strategy_loc, kernel.one_thread = pin->one_thread;
     if (kernel.one_thread && plan_.target.has_grid())
       planning_.diags.error("kernel-threads", pin->strategy_loc, "'threads' of kernel '{}' is for --target host",
                             kernel.name);
-    if (is_called(k)) kernel.in_chunks = strategy(KernelUse::InChunks);
-    if (!is_launched(k)) return {*kernel.in_chunks};
-    StrategyChoice choice{strategy(KernelUse::Launched)};
-    const bool is_free = !pin && contraction_of(kernel.body) && !plan_.target.has_grid();
-    if (is_free) choice.forms = convolution_forms(context(body, KernelUse::Launched));
-    return choice;
+    if (is_called(k)) kernel.in_chunks = choice(KernelUse::InChunks).strategy;
+    return is_launched(k) ? choice(KernelUse::Launched) : StrategyChoice{*kernel.in_chunks};
   }
 
   PlanDraft& planning_;

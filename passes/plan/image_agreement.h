@@ -7,12 +7,6 @@
 
 namespace weftc {
 
-/// One launched kernel's strategy. For a convolution whose strategy was chosen by price, also the other forms.
-struct StrategyChoice {
-  Strategy strategy;
-  ConvolutionForms forms = {};
-};
-
 /// Makes convolutions agree, since each strategy was chosen by itself. Where one convolution writes an image in planes
 /// and the next reads it with its channels innermost, or the reverse, reordering takes time. Then one of the two may be
 /// faster with its second best strategy. `choices` are by KernelId.

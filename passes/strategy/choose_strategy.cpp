@@ -17,14 +17,14 @@ static const std::vector<StrategyRule>& rules_of_all_families() {
   return rules;
 }
 
-Strategy choose_strategy(const StrategyContext& context) {
+StrategyChoice choose_strategy(const StrategyContext& context) {
   std::vector<std::string> reasons;
   for (const StrategyRule& rule : rules_of_all_families()) {
     Verdict verdict = rule.ask(context);
     if (verdict.strategy && verdict.why.empty()) return cheapest_convolution(context, std::move(*verdict.strategy));
     if (!verdict.why.empty()) reasons.push_back(format("no {}: {}", rule.name, verdict.why));
   }
-  return PlainLoops{join(reasons, "; ")};
+  return {PlainLoops{join(reasons, "; ")}};
 }
 
 Verdict find_strategy(const StrategyContext& context, const std::string& name) {

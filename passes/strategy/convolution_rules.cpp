@@ -300,10 +300,6 @@ std::optional<double> seconds_alone(const StrategyContext& context, Strategy str
   return convolution_seconds(strategy, context.body, context.target);
 }
 
-}  // namespace
-
-std::span<const StrategyRule> convolution_rules() { return kRules; }
-
 ConvolutionForms convolution_forms(const StrategyContext& context) {
   ConvolutionForms forms;
   for (const StrategyRule& rule : kRules) {
@@ -320,11 +316,15 @@ ConvolutionForms convolution_forms(const StrategyContext& context) {
   return forms;
 }
 
-Strategy cheapest_convolution(const StrategyContext& context, Strategy strategy) {
-  if (!seconds_alone(context, strategy)) return strategy;
+}  // namespace
+
+std::span<const StrategyRule> convolution_rules() { return kRules; }
+
+StrategyChoice cheapest_convolution(const StrategyContext& context, Strategy strategy) {
+  if (!seconds_alone(context, strategy)) return {std::move(strategy)};
   ConvolutionForms forms = convolution_forms(context);
   const bool is_innermost = forms.innermost && (!forms.planes || forms.innermost->seconds <= forms.planes->seconds);
-  return std::move((is_innermost ? forms.innermost : forms.planes)->strategy);
+  return {(is_innermost ? forms.innermost : forms.planes)->strategy, std::move(forms)};
 }
 
 }  // namespace weftc

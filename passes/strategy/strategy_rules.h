@@ -53,9 +53,13 @@ struct PricedStrategy {
 struct ConvolutionForms {
   std::optional<PricedStrategy> innermost, planes;
 };
-ConvolutionForms convolution_forms(const StrategyContext& context);
-/// The cheaper of the two; the given strategy, where it has no price.
-Strategy cheapest_convolution(const StrategyContext& context, Strategy strategy);
+/// A kernel's strategy, and for a convolution whose strategy prices chose also the forms that it was chosen from.
+struct StrategyChoice {
+  Strategy strategy;
+  ConvolutionForms forms = {};
+};
+/// The cheaper form; the given strategy, where it has no price.
+StrategyChoice cheapest_convolution(const StrategyContext& context, Strategy strategy);
 
 Verdict library_product(const StrategyContext& context);
 /// Legal for every body but a scatter, a TopK and a selection.
@@ -69,7 +73,7 @@ bool puts_out_of_registers(const Graph& body);
 
 /// The first strategy of the tables that is legal, or one with a lower price; else plain loops, with the reasons
 /// against the others.
-Strategy choose_strategy(const StrategyContext& context);
+StrategyChoice choose_strategy(const StrategyContext& context);
 /// The strategy of that name, whether or not it would be chosen; else why it is not legal.
 Verdict find_strategy(const StrategyContext& context, const std::string& name);
 /// Every strategy that is legal but plain loops, with every tile and some numbers of panels, in the order of the

@@ -156,7 +156,7 @@ inline void add_case(PlanOfCases& made, KernelCase& from, size_t number) {
   }
   for (const Graph::Output& output : graph.outputs())
     kernel.parameters.push_back({output.name, graph.type(output.value), {}, false, false, {}});
-  set_strategy(kernel, choose_strategy({KernelBody(kernel, 0), made.constants, plan.target}));
+  set_strategy(kernel, choose_strategy({KernelBody(kernel, 0), made.constants, plan.target}).strategy);
   LaunchStep launch{KernelId{static_cast<uint32_t>(plan.kernels.size())}, {}, {}};
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);

@@ -1,7 +1,7 @@
-// Prices are sums of a few counts, each with a coefficient in nanoseconds: of a row, an output, a product. They were
-// fitted by least squares to the times of the runtime's functions on a Sapphire Rapids core, for AVX2 and for AVX-512.
-// The coefficients of putting sums are from emitted programs with AVX-512, in which the put sums are known at compile
-// time.
+// Prices are sums of a few counts, each with a coefficient in nanoseconds: of a row, a tile, a product. They were
+// fitted by least squares of relative errors to times on a Sapphire Rapids core, for AVX2 and for AVX-512. Those of
+// direct and unfolded convolutions are of emitted kernels, the 355 shapes of test/bench/convolution_grid.py; others are
+// of the runtime's functions.
 #include "passes/strategy/convolution_price.h"
 
 #include <algorithm>
@@ -14,10 +14,47 @@ namespace {
 /// Nanoseconds of 16 products of a vector of outputs, by strategy; half as many lanes take twice as long.
 struct ProductPrices {
   double direct, unfolded, rows, short_rows, point, winograd, tiled, large;
-  double put, a_tile;  // for sums, not products: one sum stored between those of other filters; 16 contiguous sums
+  // Not of products:
+  double a_tile, a_lone_tile, across_lines;  // of 16 sums of a direct convolution, and what is added to them
+  double a_short_tile;                       // of a vector of them that is put out of registers
+  double filter_tile, tile_filters;          // of 16 outputs of so many filters, put
+  double put_apart;                          // of one of these sums, if no run of outputs begins a line
+  double copied, packed;                     // of 16 elements that are unfolded, or packed where nothing is unfolded
 };
-constexpr ProductPrices kOfAvx512{0.191, 0.203, 0.208, 0.203, 0.193, 0.18, 0.18, 0.35, 0.15, 1.3};
-constexpr ProductPrices kOfAvx2{0.356, 0.36, 0.305, 0.363, 0.345, 0.42, 0.33, 0.59, 0.3, 3.7};
+constexpr ProductPrices kOfAvx512{.direct = 0.172,
+                                  .unfolded = 0.168,
+                                  .rows = 0.208,
+                                  .short_rows = 0.203,
+                                  .point = 0.18,
+                                  .winograd = 0.18,
+                                  .tiled = 0.18,
+                                  .large = 0.35,
+                                  .a_tile = 2.1,
+                                  .a_lone_tile = 1.5,
+                                  .across_lines = 1.35,
+                                  .a_short_tile = 1.45,
+                                  .filter_tile = 20,
+                                  .tile_filters = 14,
+                                  .put_apart = 0.12,
+                                  .copied = 2.4,
+                                  .packed = 2.1};
+constexpr ProductPrices kOfAvx2{.direct = 0.341,
+                                .unfolded = 0.318,
+                                .rows = 0.305,
+                                .short_rows = 0.363,
+                                .point = 0.33,
+                                .winograd = 0.42,
+                                .tiled = 0.33,
+                                .large = 0.59,
+                                .a_tile = 4.4,
+                                .a_lone_tile = 0,
+                                .across_lines = 0,
+                                .a_short_tile = 1,
+                                .filter_tile = 18,
+                                .tile_filters = 6,
+                                .put_apart = 0.16,
+                                .copied = 4.3,
+                                .packed = 5};
 
 ProductPrices product_prices(const Target& target) {
   if (target.vector_floats >= 16) return kOfAvx512;
@@ -51,14 +88,17 @@ class Price {
   std::optional<double> operator()(const DirectConvolution& s) const {
     if (s.together > 1) return {};
     const double copied = this->copied(s, groups_ * filters_ * depth_), outputs = images_ * outputs_;
-    if (s.is_short) return copied + outputs * std::ceil(filters_ / lanes_) * (1.45 + short_products());
+    if (s.is_short) {
+      const double sums = std::ceil(filters_ / lanes_) * (prices_.a_short_tile + short_products());
+      return copied + outputs * sums + far_results(true);
+    }
     const double panels = groups_ * panels_of(filters_);
-    if (s.is_product) return copied + outputs * panels * (2.5 + prices_.rows * depth_);
+    if (s.is_product) return copied + outputs * panels * (2.5 + prices_.rows * depth_) + far_results(false);
     const double tiles = outputs * groups_ * direct_panels();
     const double products = std::max(prices_.direct * tiles * depth_, far(panels * depth_, 4));
-    const double results = outputs * groups_ * filters_, far_results = results > kLarge ? 0.3 * results : 0;
-    return copied + tiles * (prices_.a_tile + 0.6 * row_taps_) + 2.5 * outputs * groups_ * lone_panels() + products +
-           far_results + 0.43 * panels * depth_;
+    const double across = has_part() ? prices_.across_lines * outputs * panels : 0;
+    return copied + tiles * (prices_.a_tile + 0.47 * row_taps_) + across + products + far_results(false) +
+           prices_.a_lone_tile * outputs * groups_ * lone_panels() + 0.4 * panels * depth_;
   }
 
   std::optional<double> operator()(const WinogradConvolution& s) const {
@@ -92,7 +132,7 @@ class Price {
   std::optional<double> operator()(const PointConvolution&) const {
     constexpr double kManyPlanes = 128;  // many pages, which do not stay near
     const double panels = panels_of(outputs_);
-    const double packed = depth_ >= kManyPlanes && inputs_ > kLarge ? 8 : 2.1;
+    const double packed = depth_ >= kManyPlanes && inputs_ > kLarge ? 8 : prices_.packed;
     return images_ * groups_ *
            (130 + packed * panels * depth_ + prices_.point * panels * depth_ * filters_ + put_results());
   }
@@ -100,7 +140,7 @@ class Price {
   std::optional<double> operator()(const UnfoldedConvolution&) const {
     const double products = prices_.unfolded * panels_of(outputs_) * depth_ * filters_;
     const double read = depth_ * (filters_ + 16) / 16;
-    return images_ * groups_ * (80 + windows_as_panels() + std::max(products, far(read, 8)) + put_results());
+    return images_ * groups_ * (80 + windows_as_panels() + std::max(products, far(read, 5)) + put_results());
   }
 
   template <class Other>
@@ -111,6 +151,7 @@ class Price {
  private:
   static constexpr double kTransposed = 1e9 * kSecondsTransposed;
   static constexpr double kLarge = 524288;  // elements that the second cache does not hold
+  static constexpr double kHuge = 4 * kLarge;
 
   double copied_image() const { return kTransposed * images_ * groups_ * inputs_; }
 
@@ -127,6 +168,17 @@ class Price {
   }
 
   double short_products() const { return prices_.short_rows * lanes_ / 16 * depth_; }
+
+  /// Whether the last panel of several is filled in part, so that the filters of an output end within a line.
+  bool has_part() const { return filters_ > 16 && std::fmod(filters_, 16) > 0; }
+
+  /// The time added where results do not stay in the second cache. Tiles ask for what they are about to write, short
+  /// products do not; of filters that end within a line some lines are written twice.
+  double far_results(bool is_short) const {
+    const double results = images_ * groups_ * outputs_ * filters_;
+    if (results <= kLarge) return 0;
+    return results * ((is_short ? 0.1 : 0) + (has_part() ? 0.7 : 0) + (results > kHuge ? 0.3 : 0));
+  }
 
   /// Whether a panel of a group is computed without another one.
   double lone_panels() const { return lanes_ >= 16 ? std::fmod(panels_of(filters_), 2) : 0; }
@@ -148,16 +200,20 @@ class Price {
     const double whole = is_strided_ ? 0 : is_even ? panels : width >= 16 ? std::max(0., panels - rows_) : 0;
     const double taps = static_cast<double>(geometry_.window.back());
     const double outside = std::min(taps, 2 * static_cast<double>(geometry_.before.back().high()));
-    return depth_ / taps * (2.1 * runs + 3 * rows_ * outside) +
-           depth_ * (3.5 * whole + 1.6 * (runs - whole) + 0.52 * std::max(0., outputs_ - 16 * whole));
+    const double an_output = is_strided_ ? 0.58 : 0.44;
+    return depth_ / taps * (4.3 * runs + 6 * rows_ * outside) +
+           depth_ * (prices_.copied * whole + an_output * std::max(0., outputs_ - 16 * whole));
   }
 
-  /// The results of one group whose filters are rows, 16 outputs of each at once. The results of many filters lie pages
-  /// apart.
+  /// The tiles of one group whose filters are rows, 16 outputs of each at once. Results of many filters that the second
+  /// cache does not hold lie pages apart.
   double put_results() const {
-    constexpr double kManyFilters = 64;
-    const bool is_apart = filters_ >= kManyFilters && filters_ * outputs_ > kLarge;
-    return (prices_.put + (is_apart ? 0.2 : 0)) * filters_ * 16 * panels_of(outputs_);
+    constexpr double kManyFilters = 128;
+    const double panels = panels_of(outputs_), results = filters_ * outputs_;
+    const bool is_apart = filters_ >= kManyFilters && results > kLarge;
+    const double a_sum =
+        (std::fmod(outputs_, 16) > 0 ? prices_.put_apart : 0) + (is_apart ? 0.2 : 0) + (results > kHuge ? 0.8 : 0);
+    return panels * (prices_.filter_tile * std::ceil(filters_ / prices_.tile_filters) + 16 * a_sum * filters_);
   }
 
   ProductPrices prices_;

@@ -1,14 +1,15 @@
 """./dev bench convolution_grid: the strategy that is chosen for each of some 300 convolutions, beside the best legal one.
 
-    convolution_grid.py [PART...] [--every N] [--skip N] [--take N] [--threads N] [--worst 1.3] [--mean 1.03]
+    convolution_grid.py [PART...] [--every N] [--skip N] [--take N] [--arch LEVEL] [--threads N] [--worst 1.3] [--mean 1.03]
 
-The shapes are 1-D and 2-D, with strides, few and many channels, depthwise and in groups; a PART selects those whose name
-begins so, --every takes each Nth, --skip and --take a piece of those. Each convolution stands between kernels that let its image lie as it wants to. Some
-shapes make a model, of which `weft tune --all` measures every legal strategy with every parameter, in one program and in
-turns. What others do on the machine makes times longer, never shorter, so each figure is the shortest. A shape with a
-ratio above 1.1 is measured by a second program, and while it is above --worst by up to three more; the shortest of all
-programs counts, for the chosen strategy and for the best one. Exit 1 if a ratio is above --worst, or the geometric mean
-above --mean.
+The shapes are 1-D and 2-D, with strides, few and many channels, depthwise and in groups; a PART selects those whose
+name begins so, --every takes each Nth, --skip and --take a piece of those. --arch: the level of CPUs, that of this
+machine without it. Each convolution stands between kernels that let its image lie as it wants to. Some shapes make a
+model, of which `weft tune --all` measures every legal strategy with every parameter, in one program and in turns. What
+others do on the machine makes times longer, never shorter, so each figure is the shortest. A shape with a ratio above
+1.1 is measured by a second program, and while it is above --worst by up to three more; the shortest of all programs
+counts, for the chosen strategy and for the best one. Exit 1 if a ratio is above --worst, or the geometric mean above
+--mean.
 """
 
 import argparse
@@ -90,14 +91,14 @@ def model_of(shapes):
             f'<{", ".join(weights)}>\n{{\n  ' + "\n  ".join(nodes) + "\n}\n")
 
 
-def measure(name, shapes, threads):
+def measure(name, shapes, options):
     """For each shape the milliseconds of each strategy; "as it is" is the chosen one."""
     model, schedule, best = FOLDER / f"{name}.onnxtxt", FOLDER / "plain.yaml", FOLDER / f"{name}.yaml"
     model.write_text(model_of(shapes))
     schedule.write_text("weft: 1\n")
     Path(f"{best}.trials").unlink(missing_ok=True)
-    table = run_in(FOLDER, WEFT, "tune", model, "--schedule", schedule, "-o", best, "--all", "--quiet", "--arch", "native",
-                   "--run-args", f"--threads {threads}")
+    table = run_in(FOLDER, WEFT, "tune", model, "--schedule", schedule, "-o", best, "--all", "--quiet", "--arch", options.arch,
+                   "--run-args", f"--threads {options.threads}")
     times = [{} for _ in shapes]
     for line in table.splitlines():
         cells = re.split(r"  +", line.strip())
@@ -110,14 +111,14 @@ def ratio_of(times):
     return times["as it is"] / min(times.values()) if times else 1.0
 
 
-def measure_until_clear(name, shapes, threads, worst):
+def measure_until_clear(name, shapes, options):
     """The times of each shape: the shortest of as many programs as it takes."""
     shortest, left = [{} for _ in shapes], list(range(len(shapes)))
     for program in range(MOST_PROGRAMS):
-        for i, times in zip(left, measure(f"{name}_{program}", [shapes[i] for i in left], threads)):
+        for i, times in zip(left, measure(f"{name}_{program}", [shapes[i] for i in left], options)):
             for strategy, ms in times.items():
                 shortest[i][strategy] = min(ms, shortest[i].get(strategy, ms))
-        left = [i for i in left if ratio_of(shortest[i]) > (SUSPICIOUS if program == 0 else worst)]
+        left = [i for i in left if ratio_of(shortest[i]) > (SUSPICIOUS if program == 0 else options.worst)]
         if not left:
             break
     return shortest
@@ -129,6 +130,7 @@ def main():
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--take", type=int)
+    parser.add_argument("--arch", default="native")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--worst", type=float, default=1.3)
     parser.add_argument("--mean", type=float, default=1.03)
@@ -140,7 +142,7 @@ def main():
     print("| convolution | chosen, ms | best, ms | ratio | best strategy |\n|---|---|---|---|---|")
     for first in range(0, len(shapes), TOGETHER):
         together = shapes[first:first + TOGETHER]
-        measured = measure_until_clear(f"shapes{options.skip + first}", together, options.threads, options.worst)
+        measured = measure_until_clear(f"shapes{options.skip + first}", together, options)
         for shape, times in zip(together, measured):
             ratios.append(ratio_of(times))
             best = min(times, key=times.get) if times else "the only one"

@@ -16,6 +16,7 @@ struct ProductPrices {
   double direct, unfolded, rows, short_rows, point, winograd, tiled, large;
   // Not of products:
   double a_tile, a_lone_tile, across_lines;  // of 16 sums of a direct convolution, and what is added to them
+  double put_far;                            // of one sum that does not stay in the second cache
   double a_short_tile;                       // of a vector of them that is put out of registers
   double filter_tile, tile_filters;          // of 16 outputs of so many filters, put
   double put_apart;                          // of one of these sums, if no run of outputs begins a line
@@ -32,6 +33,7 @@ constexpr ProductPrices kOfAvx512{.direct = 0.172,
                                   .a_tile = 2.1,
                                   .a_lone_tile = 1.5,
                                   .across_lines = 1.35,
+                                  .put_far = 0,
                                   .a_short_tile = 1.45,
                                   .filter_tile = 20,
                                   .tile_filters = 14,
@@ -49,6 +51,7 @@ constexpr ProductPrices kOfAvx2{.direct = 0.341,
                                 .a_tile = 4.4,
                                 .a_lone_tile = 0,
                                 .across_lines = 0,
+                                .put_far = 0.1,
                                 .a_short_tile = 1,
                                 .filter_tile = 18,
                                 .tile_filters = 6,
@@ -177,7 +180,7 @@ class Price {
   double far_results(bool is_short) const {
     const double results = images_ * groups_ * outputs_ * filters_;
     if (results <= kLarge) return 0;
-    return results * ((is_short ? 0.1 : 0) + (has_part() ? 0.7 : 0) + (results > kHuge ? 0.3 : 0));
+    return results * ((is_short ? 0.1 : prices_.put_far) + (has_part() ? 0.7 : 0) + (results > kHuge ? 0.3 : 0));
   }
 
   /// Whether a panel of a group is computed without another one.

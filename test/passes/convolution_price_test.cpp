@@ -11,8 +11,8 @@ namespace {
 const std::string kHead = "<ir_version: 10, opset_import: [\"\" : 20]>\n";
 
 /// The strategy of the kernel that holds the convolution of a model.
-std::string chosen(const std::string& model) {
-  const Planned planned = plan_of(kHead + model);
+std::string chosen(const std::string& model, Target target = {}) {
+  const Planned planned = plan_of(kHead + model, "", std::move(target));
   for (const Kernel& kernel : planned.plan.kernels)
     for (OpId id = kernel.body.first(); id; id = kernel.body.next(id))
       if (kernel.body.op(id).kind == OpKind::Conv) return strategy_text(kernel.strategy);
@@ -79,10 +79,33 @@ TEST_CASE("convolution prices: windows of one element with few filters are produ
   const auto lone = [](const std::string& filters, const std::string& size) {
     return chosen(
         "m (float[1,64," + size + "] x) => (float[1," + filters + ",1,1] y) <float[" + filters +
-        ",64,1,1] w = random(1, 0.1)>\n{ s = Sigmoid(x) c = Conv(s, w) r = Relu(c) y = GlobalAveragePool(r) }");
+            ",64,1,1] w = random(1, 0.1)>\n{ s = Sigmoid(x) c = Conv(s, w) r = Relu(c) y = GlobalAveragePool(r) }",
+        host_target({"x86-64-v4"}));
   };
   CHECK(lone("1", "56,56") == "point-convolution");
   CHECK(lone("64", "14,14") == "direct-convolution as a product, short");
+}
+
+TEST_CASE("convolution prices: many filters of few terms are the rows of a product") {
+  // Sigmoid and the pool take images as they come.
+  const auto line = [](const std::string& filters, const std::string& taps) {
+    return chosen("m (float[1,1,640] x) => (float[1," + filters + ",1] y) <float[" + filters + ",1," + taps +
+                  "] w = random(1, 0.1)>\n{ s = Sigmoid(x) c = Conv<auto_pad = \"SAME_UPPER\">(s, w) r = Relu(c) " +
+                  "y = GlobalAveragePool(r) }");
+  };
+  CHECK(line("64", "3").starts_with("unfolded-convolution"));
+  CHECK(line("258", "3").starts_with("unfolded-convolution"));
+  CHECK(line("64", "65") == "direct-convolution");
+}
+
+TEST_CASE("convolution prices: a tile of filters takes its time whether or not it is full") {
+  const auto unfolded = [](const std::string& filters) {
+    return seconds_by("m (float[1,1,640] x) => (float[1," + filters + ",640] y) <float[" + filters +
+                          ",1,3] w = random(1, 0.1)>\n{ y = Conv<pads = [1, 1]>(x, w) }",
+                      UnfoldedConvolution{});
+  };
+  CHECK(unfolded("6") < 1.3 * unfolded("1"));
+  CHECK(unfolded("7") > 1.25 * unfolded("6"));
 }
 
 TEST_CASE("convolution prices: a convolution between others reads images as they leave them") {

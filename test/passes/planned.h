@@ -15,8 +15,8 @@ struct Planned {
   Plan plan;
 };
 
-inline Planned plan_of(const std::string& model, const std::string& yaml = "") {
-  Planned made{prepare(model, yaml, ""), {}};
+inline Planned plan_of(const std::string& model, const std::string& yaml = "", Target target = {}) {
+  Planned made{prepare(model, yaml, "", std::move(target)), {}};
   INFO(made.scheduled->diags.text());
   REQUIRE(made.scheduled->ok());
   std::vector<PlanningReport> reports;

@@ -48,11 +48,13 @@ WindowGeometry channels_as_taps(WindowGeometry g) {
 
 ChannelPath channel_path(const WindowGeometry& g) {
   constexpr int64_t kMostTaps = 7, kMostStep = 4, kPanel = 16, kFewOutputs = 1024;
+  constexpr int64_t kMostTerms = 2048;  // more than a tile adds up without losing digits
   if (g.groups < kPanel) return ChannelPath::AnyWindow;
   if (g.window.back() > kMostTaps)
     return g.outputs.is_number() && g.outputs.number <= kFewOutputs ? ChannelPath::LargeWindows
                                                                     : ChannelPath::AnyWindow;
-  return g.stride.back() > kMostStep || g.dilation.back() > kMostStep ? ChannelPath::AnyWindow : ChannelPath::TapRow;
+  const bool has_tiles = g.stride.back() <= kMostStep && g.dilation.back() <= kMostStep && g.taps <= kMostTerms;
+  return has_tiles ? ChannelPath::TapRow : ChannelPath::AnyWindow;
 }
 
 }  // namespace weftc

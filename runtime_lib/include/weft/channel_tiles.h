@@ -162,12 +162,12 @@ template <TapRow kRow, bool kEdge, class T>
       for (int i = 0; i < kRow.taps; ++i)
         add_tap_row<kRow, kEdge>(sum, image + places[i].image, taps + places[i].filter, channels, tile);
     } else {
-      constexpr int64_t kRowsInTurn = kTermsInTurn / kRow.taps;
+      const int64_t in_turn = part_of(count * kRow.taps) / kRow.taps;
       typename Simd<T>::Vector before[kTileOutputs];  // the sums of the rows before
       asm("" : "=m"(before));                         // g++ does not see that they are written before they are read
       for (int64_t i = 0, end; i < count;) {
         const bool is_first = i == 0;
-        for (end = count - i < kRowsInTurn ? count : i + kRowsInTurn; i < end; ++i)
+        for (end = count - i < in_turn ? count : i + in_turn; i < end; ++i)
           add_tap_row<kRow, kEdge>(sum, image + places[i].image, taps + places[i].filter, channels, tile);
 #pragma GCC unroll 8
         for (int u = 0; u < kTileOutputs; ++u) {

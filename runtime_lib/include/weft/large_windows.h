@@ -57,6 +57,7 @@ class LargeWindows {
   LargeWindows(const SlidingWindow& window, int64_t channels)
       : w_(window),
         channels_(channels),
+        part_(part_of(window.taps[2])),
         width_((w_.out[2] - 1) * w_.stride[2] + (w_.taps[2] - 1) * w_.dilation[2] + 1),
         first_(std::clamp<int64_t>(w_.pad[2], 0, width_)),
         skipped_(std::max<int64_t>(-w_.pad[2], 0)),
@@ -77,7 +78,7 @@ class LargeWindows {
       for (int64_t y = 0; y < w_.in[1]; ++y) {
         const T* const from = x + ((z * w_.in[1] + y) * w_.in[2] + skipped_) * channels_;
         for (int64_t i = 0; i < inside_; ++i) row_[first_ + i] = *reinterpret_cast<const Vector*>(from + i * channels_);
-        for (int64_t tap = 0; tap < w_.taps[2]; tap += kTermsInTurn) add_rows(z, y, tap, filters);
+        for (int64_t tap = 0; tap < w_.taps[2]; tap += part_) add_rows(z, y, tap, filters);
       }
     if (is_wide_) {
       widen();
@@ -104,7 +105,7 @@ class LargeWindows {
 
   /// Adds the products of the taps from `tap` on of each row of taps that reads a row of the image.
   void add_rows(int64_t z, int64_t y, int64_t tap, const T* filters) {
-    const int64_t taps = next_part(w_.taps[2] - tap);
+    const int64_t taps = next_part(w_.taps[2] - tap, part_);
     for (int64_t oz = 0; oz < w_.out[0]; ++oz)
       for (int64_t oy = 0; oy < w_.out[1]; ++oy) {
         const int64_t tz = tap_at(0, z, oz), ty = tap_at(1, y, oy);
@@ -113,12 +114,13 @@ class LargeWindows {
                              filters + ((tz * w_.taps[1] + ty) * w_.taps[2] + tap) * channels_, channels_, taps,
                              w_.out[2], sums_ + (oz * w_.out[1] + oy) * w_.out[2]);
       }
-    if (++parts_ == kTermsInTurn) widen();
+    if (++parts_ == kPartsInTurn) widen();
   }
 
   const SlidingWindow& w_;
   int64_t channels_;
-  int64_t width_, first_;     // elements of a row with its zeros, and the first of them that belongs to the image
+  int64_t part_;              // taps of a row whose products are added in turn
+  int64_t width_, first_;     // elements of a row with its zeros, and the first of them that is of the image
   int64_t skipped_, inside_;  // elements of the image's row that no window reads, and those that follow in the row
   int64_t parts_ = 0;         // parts of rows whose sums are in sums_memory_
   bool is_wide_ = false;

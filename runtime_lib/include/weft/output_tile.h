@@ -19,10 +19,11 @@ struct TapRuns {
   int64_t total, length, step;
   int64_t in_row, row_turn;
   int64_t in_plane, plane_turn;  // rows of taps
+  int64_t part;                  // terms that are added in turn: of a run, or of all runs if they are short
   int64_t left_out = 0;          // runs before the first one
 
   /// Terms of a run, or as many as a part of a sum has.
-  [[gnu::always_inline]] int64_t turn() const { return next_part(length); }
+  [[gnu::always_inline]] int64_t turn() const { return next_part(length, part); }
 };
 
 /// Iterates over the runs of the taps in order.
@@ -49,13 +50,15 @@ constexpr TapRuns tap_runs(const SlidingWindow& w, const Convolution& c, const B
   const int64_t in_row = joined ? 1 : w.taps[2], step = w.dilation[2] * image.channels;
   const int64_t row = w.dilation[1] * image.extent[2] * image.channels;
   const int64_t plane = w.dilation[0] * image.extent[1] * image.extent[2] * image.channels;
-  return {.total = w.taps[0] * w.taps[1] * in_row,
-          .length = joined ? w.taps[2] * c.channels : c.channels,
+  const int64_t total = w.taps[0] * w.taps[1] * in_row, length = joined ? w.taps[2] * c.channels : c.channels;
+  return {.total = total,
+          .length = length,
           .step = step,
           .in_row = in_row,
           .row_turn = row - in_row * step,
           .in_plane = w.taps[1],
-          .plane_turn = plane - w.taps[1] * row};
+          .plane_turn = plane - w.taps[1] * row,
+          .part = part_of(length > kTermsInTurn ? length : total * length)};
 }
 
 template <class T>
@@ -105,14 +108,14 @@ template <class T, class Vector, class Factor>
     sum += x * w;
 }
 
-/// The sums of a tile in memory, with rows kRow apart. At the end of each part of the terms, the sums in registers are
-/// added to them. The positions of terms in the filter determine the parts, so that an output has the same bits in any
-/// tile. Very many parts are added up in a wider type (sum_type.h).
+/// The sums of a tile in memory, rows kRow apart, to which those in registers are added where a part of the terms ends:
+/// after the run that is nearest to it. Where that is follows from the places of the terms in the filter, so that an
+/// output has the same bits in whichever tile it is. Very many parts are added up in a wider type (sum_type.h).
 template <class T, int R, int kRow>
 class TileParts {
  public:
   [[gnu::always_inline]] TileParts(const TapRuns& runs, T* sums)
-      : sums_(sums), turn_(runs.turn()), room_(kTermsInTurn - runs.left_out * turn_ % kTermsInTurn) {
+      : sums_(sums), turn_(runs.turn()), part_(runs.part), room_(part_ - (runs.left_out * turn_ + turn_ / 2) % part_) {
     asm("" : "=m"(wide_));  // g++ does not see that it is written before it is read
   }
   /// Called after some terms of a run, of which `left` remain. Returns whether a part ends here.
@@ -120,13 +123,13 @@ class TileParts {
     if (left > 0) return true;
     room_ -= turn_;
     if (room_ > 0) return false;
-    room_ += kTermsInTurn;
+    room_ += part_;
     return true;
   }
   /// Adds the sums in registers and sets those to 0.
   template <int V, class Vector>
   [[gnu::always_inline]] void add(Vector (&sum)[R][V]) {
-    if (parts_ == kTermsInTurn) widen<V* int(sizeof(Vector) / sizeof(T))>();
+    if (parts_ == kPartsInTurn) widen<V* int(sizeof(Vector) / sizeof(T))>();
     put(sum);
     ++parts_;
 #pragma GCC unroll 16
@@ -167,7 +170,7 @@ class TileParts {
     is_wide_ = true, parts_ = 0;
   }
   T* const sums_;
-  const int64_t turn_;
+  const int64_t turn_, part_;
   int64_t room_, parts_ = 0;
   bool is_wide_ = false;
   SumOfSums<T> wide_[R][kRow];
@@ -222,7 +225,7 @@ template <class T, int R, int P, int V>
     for (int r = 0; r < R; ++r) row[r] = x + first[r];
     int64_t length = runs.length;
     do {
-      int64_t left = kHasParts ? next_part(length) : length;
+      int64_t left = kHasParts ? next_part(length, runs.part) : length;
       length -= left;
       for (; left >= kSteps; left -= kSteps) {
         __builtin_prefetch(next.at, 0, 2);

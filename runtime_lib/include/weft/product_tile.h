@@ -242,9 +242,10 @@ template <class T, int R, int P, int V, class A, class W>
   using Vector = typename S::Vector;
   RowCursor<R, A> rows(a);
   PanelCursor<W, P> panels(b, panel_stride);
+  const int64_t part = part_of(k);
   do {
     Vector sum[R][V] = {};
-    add_all_steps<T>(sum, rows, panels, next_part(k), next);
+    add_all_steps<T>(sum, rows, panels, next_part(k, part), next);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
@@ -252,7 +253,7 @@ template <class T, int R, int P, int V, class A, class W>
         Vector& out = *reinterpret_cast<Vector*>(sums + int64_t{r} * P * kPanel + int64_t{v} * S::kLanes);
         out = add ? out + sum[r][v] : sum[r][v];
       }
-    add = true, k -= kTermsInTurn;
+    add = true, k -= part;
   } while (k > 0);
 }
 

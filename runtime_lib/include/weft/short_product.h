@@ -47,9 +47,10 @@ template <class T, int64_t kColumns, int R, class A, class Put>
   Vector sum[R][V] = {}, before[R][V];
   RowCursor<R, A> cursor(rows);
   PanelCursor<T, P> panels(panel, panel_stride);
-  for (bool is_first = true;; is_first = false, k -= kTermsInTurn) {  // parts, as those of sum_tile
-    add_all_steps<T>(sum, cursor, panels, next_part(k), next);
-    const bool is_last = k <= kTermsInTurn;
+  const int64_t part = part_of(k);
+  for (bool is_first = true;; is_first = false, k -= part) {  // parts, as those of sum_tile
+    add_all_steps<T>(sum, cursor, panels, next_part(k, part), next);
+    const bool is_last = k <= part;
     if (!is_first) add_tile(sum, before);
     if (is_last) break;
     take_tile(sum, before);

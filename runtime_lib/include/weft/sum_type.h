@@ -12,11 +12,16 @@ using SumOfSums = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
 /// The most elements that are added in sequence in their own type.
 inline constexpr int64_t kAddedInTurn = 32;
-/// The same of products whose sums are in registers, and of the sums of such parts: storing sums more often takes time.
+/// The same of products whose sums are in registers: storing sums more often takes time.
 inline constexpr int64_t kTermsInTurn = 96;
-/// The number of terms of the next part, if `terms` remain.
-[[gnu::always_inline]] constexpr int64_t next_part(int64_t terms) {
-  return terms < kTermsInTurn ? terms : kTermsInTurn;
+/// The sums of so many parts of a product are added in their own type, those of more in a wider one.
+inline constexpr int64_t kPartsInTurn = 32;
+/// The terms of each part of a sum of so many; the last part may have fewer. A few more than one part has would leave
+/// the error of that part, and are cut in halves instead: of whole rounds of loops.
+[[gnu::always_inline]] constexpr int64_t part_of(int64_t terms) {
+  return terms > kTermsInTurn && terms < 2 * kTermsInTurn ? (terms + 15) / 16 * 8 : kTermsInTurn;
 }
+/// The terms of the next part, where so many are left.
+[[gnu::always_inline]] constexpr int64_t next_part(int64_t left, int64_t part) { return left < part ? left : part; }
 
 }  // namespace weft

@@ -176,8 +176,14 @@ template <class T, int M, int P>
 void multiply_points(const WinogradTiles<T, M>& tiles, const T* points, int64_t count, const T* panel, T* products) {
   constexpr int R = OutputTile<T>::kRows, kPoints = WinogradTiles<T, M>::kPoints;
   const int64_t channels = tiles.shape.channels, panel_stride = kPoints * channels * kPanel;
-  const TapRuns runs{
-      .total = 1, .length = channels, .step = 0, .in_row = 1, .row_turn = 0, .in_plane = 1, .plane_turn = 0};
+  const TapRuns runs{.total = 1,
+                     .length = channels,
+                     .step = 0,
+                     .in_row = 1,
+                     .row_turn = 0,
+                     .in_plane = 1,
+                     .plane_turn = 0,
+                     .part = part_of(channels)};
   const int64_t parts = (count + R - 1) / R, least = count / parts, larger = count % parts;
   const int64_t steps = std::max<int64_t>(1, channels / OutputTile<T>::kSteps);
   const int64_t bytes = channels * kPanel * P * int64_t{sizeof(T)};

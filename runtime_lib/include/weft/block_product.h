@@ -9,10 +9,10 @@
 // terms lie in panels of 16 columns, zero padded: words [ceil(n / 16)][k / numbers of a word][16], terms [ceil(n / 16)]
 // [blocks][scale, zero][16].
 //
-// Up to three rows read words directly. A number is masked out of its word without a shift, which makes it 2^(bits *
-// place) times as large. The element by which it is multiplied was divided by the same factor: both are exact. With
-// more rows, numbers are converted to floats in scratch memory, which the rows share. A row has the same bits either
-// way, on any thread.
+// Up to three rows read words as they lie. A number is masked out of its word, where it is worth 2^(bits * place) times
+// as much, and the element that it is multiplied with has been divided by that: both are exact. More rows share numbers
+// that were made floats in scratch memory. A row has the same bits either way, whichever thread computes it. Numbers of
+// a long block are added in parts (sum_type.h), each of which is scaled: it is as a block with the same terms.
 #pragma once
 #include "weft/contract.h"
 #include "weft/scratch.h"
@@ -31,6 +31,19 @@ namespace detail {
 template <int kBits>
 inline constexpr int kEach = 32 / kBits;  // numbers of a word
 
+/// Numbers of a part of a block of so many: all of them, or equal parts of whole words.
+template <int kBits>
+constexpr int64_t part_of_block(int64_t size) {
+  int64_t part = size <= kTermsInTurn ? size : 64;
+  while (size % part != 0) part -= kEach<kBits>;
+  return part;
+}
+/// Scales and zeros of some panels for parts from number `first` on; a block has `of_block` parts.
+struct PartTerms {
+  const float* at;
+  int64_t stride, first, of_block;  // from one panel to the next
+};
+
 typedef uint32_t WordVector __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
 typedef int32_t NumberVector __attribute__((vector_size(kVectorBytes)));
 using FloatVector = Simd<float>::Vector;
@@ -39,60 +52,60 @@ using FloatVector = Simd<float>::Vector;
   return __builtin_convertvector(NumberVector(numbers), FloatVector);
 }
 
-/// Adds to sums[r][c], of R rows and P panels, the products of some blocks. `sum_block(b, sum)` adds those of block b
-/// to sum[R][V], without the scale. `row_sums` are the sums of the rows' elements, one for each block.
-template <int R, int P, class SumBlock>
-[[gnu::always_inline]] inline void sum_blocks(const float* const (&row_sums)[R], const float* terms,
-                                              int64_t terms_stride, int64_t blocks, float* sums,
-                                              const SumBlock& sum_block) {
+/// Adds to sums[r][c], of R rows and P panels, the products of some parts. `sum_part(i, sum)` adds those of part i to
+/// sum[R][V], as they are without scale. `row_sums` are the sums of the rows' elements, one for each part.
+template <int R, int P, class SumPart>
+[[gnu::always_inline]] inline void sum_parts(const float* const (&row_sums)[R], const PartTerms& terms, int64_t parts,
+                                             float* sums, const SumPart& sum_part) {
   using S = Simd<float>;
   constexpr int V = P * S::kPanelVectors;
-  const auto term = [&](int64_t b, int v, int64_t which) -> const FloatVector& {
-    return *reinterpret_cast<const FloatVector*>(terms + v / S::kPanelVectors * terms_stride +
-                                                 (2 * b + which) * kPanel + v % S::kPanelVectors * S::kLanes);
+  const float* block = terms.at + terms.first / terms.of_block * 2 * kPanel;
+  const auto term = [&](int v, int64_t which) -> const FloatVector& {
+    return *reinterpret_cast<const FloatVector*>(block + v / S::kPanelVectors * terms.stride + which * kPanel +
+                                                 v % S::kPanelVectors * S::kLanes);
   };
-  for (int64_t b = 0; b < blocks; ++b) {
+  for (int64_t i = 0, left = terms.of_block - terms.first % terms.of_block; i < parts; ++i) {
     FloatVector sum[R][V];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) sum[r][v] = term(b, v, 1) * -row_sums[r][b];
-    sum_block(b, sum);
+      for (int v = 0; v < V; ++v) sum[r][v] = term(v, 1) * -row_sums[r][i];
+    sum_part(i, sum);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
       for (int v = 0; v < V; ++v) {
         FloatVector& out = *reinterpret_cast<FloatVector*>(sums + r * P * kPanel + v * S::kLanes);
-        out += sum[r][v] * term(b, v, 0);
+        out += sum[r][v] * term(v, 0);
       }
+    if (--left == 0) block += 2 * kPanel, left = terms.of_block;
   }
 }
 
 /// The same for packed words; the rows' elements were divided by the factors of their numbers.
 template <int kBits, int R, int P>
 [[gnu::noinline]] void words_tile(const float* const (&row)[R], const float* const (&row_sums)[R],
-                                  const BlockWeight& weight, int64_t blocks, int64_t stored_blocks, float* sums) {
+                                  const uint32_t* all_words, int64_t panel_stride, int64_t words,
+                                  const PartTerms& terms, int64_t parts, float* sums) {
   using S = Simd<float>;
   constexpr int V = P * S::kPanelVectors, kLast = kEach<kBits> - 1;
   constexpr uint32_t kMask = (1u << kBits) - 1;
-  const int64_t words = weight.size / kEach<kBits>, panel_stride = stored_blocks * words * kPanel;
-  sum_blocks<R, P>(
-      row_sums, weight.terms, stored_blocks * 2 * kPanel, blocks, sums, [&](int64_t b, FloatVector(&sum)[R][V]) {
-        for (int64_t w = b * words; w < (b + 1) * words; ++w)
+  sum_parts<R, P>(row_sums, terms, parts, sums, [&](int64_t i, FloatVector(&sum)[R][V]) {
+    for (int64_t w = i * words; w < (i + 1) * words; ++w)
 #pragma GCC unroll 16
-          for (int j = 0; j <= kLast; ++j)
+      for (int j = 0; j <= kLast; ++j)
 #pragma GCC unroll 16
-            for (int v = 0; v < V; ++v) {
-              const WordVector word = *reinterpret_cast<const WordVector*>(
-                  weight.words + v / S::kPanelVectors * panel_stride + w * kPanel + v % S::kPanelVectors * S::kLanes);
-              const FloatVector column = floats_of(j == kLast ? word >> (32 - kBits) : word & (kMask << (kBits * j)));
+        for (int v = 0; v < V; ++v) {
+          const WordVector word = *reinterpret_cast<const WordVector*>(all_words + v / S::kPanelVectors * panel_stride +
+                                                                       w * kPanel + v % S::kPanelVectors * S::kLanes);
+          const FloatVector column = floats_of(j == kLast ? word >> (32 - kBits) : word & (kMask << (kBits * j)));
 #pragma GCC unroll 4
-              for (int r = 0; r < R; ++r) sum[r][v] += row[r][w * kEach<kBits> + j] * column;
-            }
-      });
+          for (int r = 0; r < R; ++r) sum[r][v] += row[r][w * kEach<kBits> + j] * column;
+        }
+  });
 }
 
-/// Some blocks of a panel as floats: [blocks * size][16].
+/// Some words of a panel as floats: [numbers][16].
 template <int kBits>
 void unpack_words(const uint32_t* words, int64_t count, float* numbers) {
   using S = Simd<float>;
@@ -110,53 +123,58 @@ void unpack_words(const uint32_t* words, int64_t count, float* numbers) {
 /// Sums of rows and numbers that are floats already.
 template <int R, int P, class A>
 [[gnu::noinline]] void numbers_tile(const A& a, const float* const (&row_sums)[R], const float* numbers,
-                                    int64_t panel_stride, const float* terms, int64_t terms_stride, int64_t blocks,
-                                    int64_t size, float* sums) {
+                                    int64_t panel_stride, const PartTerms& terms, int64_t parts, int64_t size,
+                                    float* sums) {
   RowCursor<R, A> rows(a);
   PanelCursor<float, P> panels(numbers, panel_stride);
-  sum_blocks<R, P>(row_sums, terms, terms_stride, blocks, sums, [&](int64_t, auto& sum) {
+  sum_parts<R, P>(row_sums, terms, parts, sums, [&](int64_t, auto& sum) {
     for (int64_t i = 0; i < size; i += 4) add_steps<float, 4>(sum, rows, panels);
   });
 }
 
-/// A product with its weight, and for each row the sums of its elements over each block.
+/// A product with its weight, and for each row the sums of its elements over each part.
 template <int kBits, class A>
 struct BlockProduct {
   const Contraction& c;
   const A& a;
   const BlockWeight& weight;
-  const float* row_sums;  // [m][blocks]
-  int64_t blocks;
+  const float* row_sums;  // [m][parts]
+  int64_t size, parts;    // numbers of a part, parts of k
 
-  int64_t stored_blocks() const { return c.packed_k ? c.packed_k / weight.size : blocks; }  // of a panel
+  int64_t stored_k() const { return c.packed_k ? c.packed_k : c.k; }
+  int64_t panel_words() const { return stored_k() / kEach<kBits> * kPanel; }
+  int64_t panel_terms() const { return stored_k() / weight.size * 2 * kPanel; }
+  int64_t words() const { return size / kEach<kBits>; }  // of a part
 
-  int64_t words() const { return weight.size / kEach<kBits>; }  // of a block
-  /// The weight from a panel on.
-  BlockWeight panel(int64_t number) const {
-    return {weight.words + number * stored_blocks() * words() * kPanel,
-            weight.terms + number * stored_blocks() * 2 * kPanel, weight.size};
+  /// The words of a panel from a part on.
+  const uint32_t* words_at(int64_t panel, int64_t part) const {
+    return weight.words + panel * panel_words() + part * words() * kPanel;
+  }
+  /// The terms of a panel and the next ones from a part on.
+  PartTerms terms_at(int64_t panel, int64_t part) const {
+    return {weight.terms + panel * panel_terms(), panel_terms(), part, weight.size / size};
   }
 };
 
-/// Calls the tile of `rows` rows, 1 .. R, for some blocks from `first` on.
+/// Calls the tile of `rows` rows, 1 .. R, for some parts from the first of `terms` on.
 template <int R, int P, int kBits, class A>
-void numbers_tile_of(int64_t rows, const BlockProduct<kBits, A>& product, int64_t m, int64_t first, int64_t blocks,
-                     const float* numbers, const float* terms, float* sums) {
+void numbers_tile_of(int64_t rows, const BlockProduct<kBits, A>& product, int64_t m, const PartTerms& terms,
+                     int64_t parts, const float* numbers, float* sums) {
   if constexpr (R > 1)
-    if (rows < R) return numbers_tile_of<R - 1, P>(rows, product, m, first, blocks, numbers, terms, sums);
-  const int64_t size = product.weight.size;
+    if (rows < R) return numbers_tile_of<R - 1, P>(rows, product, m, terms, parts, numbers, sums);
+  const int64_t size = product.size;
   const float* row_sums[R];
-  for (int r = 0; r < R; ++r) row_sums[r] = product.row_sums + (m + r) * product.blocks + first;
-  numbers_tile<R, P>(tile_rows<R>(product.a, m, first * size), row_sums, numbers, blocks * size * kPanel,
-                     terms + first * 2 * kPanel, product.stored_blocks() * 2 * kPanel, blocks, size, sums);
+  for (int r = 0; r < R; ++r) row_sums[r] = product.row_sums + (m + r) * product.parts + terms.first;
+  numbers_tile<R, P>(tile_rows<R>(product.a, m, terms.first * size), row_sums, numbers, parts * size * kPanel, terms,
+                     parts, size, sums);
 }
 
-/// Up to kMost sums over all blocks, which `add(first, blocks)` adds to: in groups of blocks, and those of groups in a
+/// Up to kMost sums over all parts, which `add(first, parts)` adds to: in groups of parts, and those of groups in a
 /// wider type (sum_type.h). `sums` begin as zeros.
 template <int64_t kMost, class Add>
-void sum_groups(int64_t blocks, int64_t count, float* sums, const Add& add) {
-  const Parts groups(blocks, (blocks + kTermsInTurn - 1) / kTermsInTurn);
-  if (groups.count == 1) return add(int64_t{0}, blocks);
+void sum_groups(int64_t parts, int64_t count, float* sums, const Add& add) {
+  const Parts groups(parts, (parts + kPartsInTurn - 1) / kPartsInTurn);
+  if (groups.count == 1) return add(int64_t{0}, parts);
   SumOfSums<float> totals[kMost];
   std::fill_n(totals, count, 0);
   for (int64_t g = 0, first = 0; g < groups.count; first += groups.size(g++)) {
@@ -173,20 +191,20 @@ void put_blocks(const BlockProduct<kBits, A>& product, int64_t m0, int64_t m1, i
   constexpr int64_t kMost = (kBlockRows + R) * W;
   alignas(64) float numbers[kScratch<float>];
   alignas(64) float sums[kMost];
-  const int64_t size = product.weight.size, most = std::max<int64_t>(1, kBlockK / size);
+  const int64_t size = product.size, most = kBlockK / size;
   const Parts tiles(m1 - m0, (m1 - m0 + R - 1) / R);
-  const BlockWeight weight = product.panel(panel);
   std::fill_n(sums, (m1 - m0) * W, 0.0f);
-  sum_groups<kMost>(product.blocks, (m1 - m0) * W, sums, [&](int64_t first, int64_t of_group) {
-    const Parts parts(of_group, (of_group + most - 1) / most);
-    for (int64_t part = 0, blocks; part < parts.count; ++part, first += blocks) {
-      blocks = parts.size(part);
+  sum_groups<kMost>(product.parts, (m1 - m0) * W, sums, [&](int64_t first, int64_t of_group) {
+    const Parts rounds(of_group, (of_group + most - 1) / most);
+    for (int64_t round = 0, parts; round < rounds.count; ++round, first += parts) {
+      parts = rounds.size(round);
       for (int p = 0; p < P; ++p)
-        unpack_words<kBits>(weight.words + (p * product.stored_blocks() + first) * product.words() * kPanel,
-                            blocks * product.words(), numbers + p * blocks * size * kPanel);
+        unpack_words<kBits>(product.words_at(panel + p, first), parts * product.words(),
+                            numbers + p * parts * size * kPanel);
+      const PartTerms terms = product.terms_at(panel, first);
       for (int64_t t = 0, m = m0, rows; t < tiles.count; ++t, m += rows) {
         rows = tiles.size(t);
-        numbers_tile_of<R, P>(rows, product, m, first, blocks, numbers, weight.terms, sums + (m - m0) * W);
+        numbers_tile_of<R, P>(rows, product, m, terms, parts, numbers, sums + (m - m0) * W);
       }
     }
   });
@@ -201,16 +219,14 @@ template <int R, int P, int kBits, class A, class Put>
 void put_few(const BlockProduct<kBits, A>& product, const float* divided, int64_t panel, Put& put) {
   constexpr int W = P * int(kPanel);
   alignas(64) float sums[R * W] = {};
-  const BlockWeight weight = product.panel(panel);
-  sum_groups<R * W>(product.blocks, R * W, sums, [&](int64_t first, int64_t blocks) {
+  sum_groups<R * W>(product.parts, R * W, sums, [&](int64_t first, int64_t parts) {
     const float *row[R], *row_sums[R];
     for (int r = 0; r < R; ++r) {
-      row[r] = divided + r * product.c.k + first * weight.size;
-      row_sums[r] = product.row_sums + r * product.blocks + first;
+      row[r] = divided + r * product.c.k + first * product.size;
+      row_sums[r] = product.row_sums + r * product.parts + first;
     }
-    const BlockWeight from{weight.words + first * product.words() * kPanel, weight.terms + first * 2 * kPanel,
-                           weight.size};
-    words_tile<kBits, R, P>(row, row_sums, from, blocks, product.stored_blocks(), sums);
+    words_tile<kBits, R, P>(row, row_sums, product.words_at(panel, first), product.panel_words(), product.words(),
+                            product.terms_at(panel, first), parts, sums);
   });
   const int64_t n = panel * kPanel, width = std::min<int64_t>(W, product.c.n - n);
   for (int64_t r = 0; r < R; ++r)
@@ -225,9 +241,9 @@ void put_few_panels(const BlockProduct<kBits, A>& product, const float* divided,
   for (; begin < end; ++begin) put_few<R, 1>(product, divided, begin, put);
 }
 
-/// The sum of a block of a row, in four parallel sums.
+/// The sum of a part of a row, four sums side by side.
 template <class A>
-float block_sum(const A& a, int64_t m, int64_t first, int64_t size) {
+float part_sum(const A& a, int64_t m, int64_t first, int64_t size) {
   const RowCursor<1, TileRows<1, A>> row(tile_rows<1>(a, m, first));
   float sum[4] = {};
   for (int64_t i = 0; i < size; i += 4)
@@ -256,13 +272,13 @@ void put_item(const BlockProduct<kBits, A>& product, const Cut& cut, int64_t ite
 /// Calls run(product) with the sums of rows.
 template <int kBits, class A, class Run>
 void with_row_sums(Team& team, const Contraction& c, const A& a, const BlockWeight& weight, const Run& run) {
-  const int64_t blocks = c.k / weight.size;
-  const Scratch<float> sums(c.m * blocks);
+  const int64_t size = part_of_block<kBits>(weight.size), parts = c.k / size;
+  const Scratch<float> sums(c.m * parts);
   team.parallel(c.m, std::max<int64_t>(1, 4096 / c.k), [&](int64_t begin, int64_t end) {
     for (; begin < end; ++begin)
-      for (int64_t b = 0; b < blocks; ++b) sums[begin * blocks + b] = block_sum(a, begin, b * weight.size, weight.size);
+      for (int64_t i = 0; i < parts; ++i) sums[begin * parts + i] = part_sum(a, begin, i * size, size);
   });
-  run(BlockProduct<kBits, A>{c, a, weight, sums.get(), blocks});
+  run(BlockProduct<kBits, A>{c, a, weight, sums.get(), size, parts});
 }
 
 /// A product of up to three rows.

@@ -74,11 +74,16 @@ class ThreadSums {
     }
   }
 
-  /// Sums a product of very many terms in parts, since one sum would lose digits. A part has kTerms terms. The sums of
-  /// kMost parts are added up in a wider type. They lie in local memory, since no registers are left.
+  /// The sums of the parts of a product of very many terms, which lose digits in one sum. The sums of so many parts are
+  /// added up in a wider type. A thread has no registers left for them: they lie in its memory.
   class Parts {
    public:
-    static constexpr int kTerms = 128, kMost = 64;
+    static constexpr int kMost = 32;
+    /// The terms of a part, in whole rounds. A few more than one part has are cut in halves.
+    static WEFT_DEVICE int terms(int depth) {
+      constexpr int kTerms = 128, kFew = 64, kRounds = 2 * Tile::kK;
+      return depth > kFew && depth < 2 * kTerms ? (depth + kRounds - 1) / kRounds * Tile::kK : kTerms;
+    }
     WEFT_DEVICE void take(ThreadSums& of) {
       WEFT_UNROLL
       for (int e = 0; e < kSums; ++e) {
@@ -147,13 +152,14 @@ class ProductBlock {
     keep(0);
     __syncthreads();
     typename Sums::Parts parts;
-    for (int k = 0; k < depth_; k += Tile::kK) {
+    const int part = Sums::Parts::terms(depth_);
+    for (int k = 0, end = part; k < depth_; k += Tile::kK) {
       const int now = k / Tile::kK % 2;
       const bool goes_on = k + Tile::kK < depth_;
       if (goes_on) fetch(k + Tile::kK);
       sums_.add(now);
       if (goes_on) keep(1 - now);
-      if (goes_on && (k + Tile::kK) % Sums::Parts::kTerms == 0) parts.take(sums_);
+      if (goes_on && k + Tile::kK == end) parts.take(sums_), end += part;
       __syncthreads();
     }
     parts.finish(sums_);

@@ -4,8 +4,9 @@
 // kept in an array of a wider type (weft/sum_type.h), which then becomes the result.
 //
 //   host:    for all i: y[i] = data[i];     then for all u: y[indices[u]] += updates[u];
-//   device:  each thread has the elements of the result along which no updates meet (a column), copies its
-//            part of the data, and goes through all updates of its column in order
+//   device:  each thread has the elements of the result that updates of one place may meet in (a column), copies its
+//            part of the data, and goes through all updates of its column in order; where sums are kept in an array, a
+//            column has a thread for each part that such an array has room for
 #include <algorithm>
 
 #include "backend/index_checks.h"
@@ -65,7 +66,8 @@ class ScatterWriter {
     });
   }
 
-  /// The type of partial sums; empty if sums are kept in the result itself.
+  /// The type in which sums are kept until all updates are in them; empty where that is the result itself. Threads of a
+  /// device that copy the data have an array for it anyway.
   const char* wide_type() const {
     constexpr int64_t kMany = 16;
     const DType dtype = body_.type(op_.outputs[0]).dtype;
@@ -73,16 +75,19 @@ class ScatterWriter {
     if (!adds || !is_float(dtype) || dtype_bytes(dtype) > 4) return "";
     const int64_t elements = element_count(context_.dims(op_.inputs[0]));
     if (element_count(context_.dims(op_.inputs[2])) >= kMany * elements) return "double";
-    return dtype_bytes(dtype) < 4 ? "float" : "";
+    if (dtype_bytes(dtype) < 4) return "float";
+    return context_.facts().has_grid && !in_place_ ? "double" : "";
   }
 
-  /// An element of the array of sums, which has the dimensions `sum_dims_` of the result.
-  Expr sum_at(const IndexList& index) const {
+  /// Where an element lies among those of the dimensions `sum_dims_` of the result.
+  IndexExpr number_of(const IndexList& index) const {
     const Dims dims = context_.dims(op_.inputs[0]);
     IndexExpr at;
     for (size_t d : sum_dims_) at = at * dims[d] + index[d];
-    return element(sums_, at);
+    return at;
   }
+  /// The same in the array of sums.
+  Expr sum_at(const IndexList& index) const { return element(sums_, number_of(index) - part_ * part_size_); }
   Element sum_of(const Elements& elements, const IndexList& index) const {
     return {call(compute_type(body_.type(op_.outputs[0]).dtype), {sum_at(index)}), elements.scopes.current};
   }
@@ -155,21 +160,22 @@ class ScatterWriter {
     const size_t lead = op_.kind == OpKind::ScatterND ? context_.dims(op_.inputs[1]).size() - 1 : 0;
     OuterLoops outer;
     std::vector<size_t> column, met, update_met;
-    for (size_t d = 0; d < dims.size(); ++d) {
-      (meets(d, tuple) ? met : column).push_back(d);
-      if (!meets(d, tuple))
-        outer.axes.push_back(
-            {"i" + std::to_string(d), dims[d], run_bound(context_, type, d), run_scale(context_, type, d)});
-    }
+    for (size_t d = 0; d < dims.size(); ++d) (meets(d, tuple) ? met : column).push_back(d);
+    const bool has_sums = *wide_type();
+    if (has_sums) outer.axes.push_back(sum_parts(elements.scopes.names, met));
+    for (size_t d : column)
+      outer.axes.push_back(
+          {"i" + std::to_string(d), dims[d], run_bound(context_, type, d), run_scale(context_, type, d)});
     OpenOuter open = open_outer(elements.scopes, outer, cuts, context_);
     IndexList index(dims.size()), update(update_dims.size());
-    for (size_t c = 0; c < column.size(); ++c) index[column[c]] = open.index[c];
-    const bool has_sums = *wide_type() && open_sums(open.inner(), elements.scopes.names, met);
-    if (has_sums)
-      loops_over(elements, &open.inner(), type, met, index, [&] {
+    for (size_t c = 0; c < column.size(); ++c) index[column[c]] = open.index[c + (has_sums ? 1 : 0)];
+    if (has_sums) {
+      open.inner().put(LocalArray{wide_type(), sums_, part_size_});
+      part_ = open.index.front();
+      loops_over_sums(elements, open.inner(), index, [&] {
         elements.scopes.current->put(weftc::Store{sum_at(index), elements.at(data, index).expr});
       });
-    else if (!in_place_)
+    } else if (!in_place_)
       loops_over(elements, &open.inner(), type, met, index,
                  [&] { elements.store(0, index, elements.at(data, index)); });
     std::vector<Expr> inside;
@@ -189,20 +195,48 @@ class ScatterWriter {
     part.finish();
     elements.scopes.current = &open.inner();
     if (has_sums)
-      loops_over(elements, &open.inner(), type, met, index, [&] { elements.store(0, index, sum_of(elements, index)); });
+      loops_over_sums(elements, open.inner(), index, [&] { elements.store(0, index, sum_of(elements, index)); });
     close_outer(elements.scopes, open);
   }
 
-  /// On a grid a thread has an array of its column's sums, if they are few.
-  bool open_sums(Scope& column, Names& names, const std::vector<size_t>& met) {
+  /// On a grid a thread has an array of its column's sums, or of a part of them: returns the axis of the parts.
+  LoopAxis sum_parts(Names& names, const std::vector<size_t>& met) {
     constexpr int64_t kMostSums = 64;
     const Dims dims = context_.dims(op_.inputs[0]);
-    int64_t count = 1;
-    for (size_t d : met) count *= dims[d];
-    if (count > kMostSums) return false;
-    sums_ = names.unique("sums"), sum_dims_ = met;
-    column.put(LocalArray{wide_type(), sums_, count});
-    return true;
+    sums_ = names.unique("sums"), sum_dims_ = met, column_size_ = 1;
+    for (size_t d : met) column_size_ *= dims[d];
+    const int64_t parts = (column_size_ + kMostSums - 1) / kMostSums;
+    part_size_ = (column_size_ + parts - 1) / parts;
+    return {names.unique("part"), parts};
+  }
+
+  /// A loop over the sums of a thread around the statements that `body` puts. Sets the index of each.
+  template <class Body>
+  void loops_over_sums(Elements& elements, Scope& under, IndexList& index, Body&& body) {
+    const Dims dims = context_.dims(op_.inputs[0]);
+    if (part_size_ == column_size_)
+      return loops_over(elements, &under, body_.type(op_.inputs[0]), sum_dims_, index, body);
+    LoopScopes::Open loop = elements.scopes.open(&under, elements.scopes.fresh_axis("k", part_size_, {}, &under));
+    IndexDims of_column;
+    for (size_t d : sum_dims_) of_column.push_back(dims[d]);
+    const IndexExpr number = part_ * part_size_ + loop.index;
+    const IndexList at = unravel(number, of_column);
+    std::vector<Expr> is_there;
+    if (column_size_ % part_size_ != 0) is_there.push_back(binary(number, "<", column_size_));
+    for (size_t i = 0; i < sum_dims_.size(); ++i) {
+      index[sum_dims_[i]] = at[i];
+      const Expr bound = run_bound(context_, body_.type(op_.inputs[0]), sum_dims_[i]);
+      if (!bound.empty()) is_there.push_back(binary(at[i], "<", bound));
+    }
+    if (is_there.empty()) {
+      body();
+    } else {
+      Scope inside(&loop.inner(), If{all_of(is_there)});
+      elements.scopes.current = &inside;
+      body();
+      inside.finish();
+    }
+    elements.scopes.close(loop);
   }
 
   /// A variable with the local index of an entry; -1 if the entry is out of range or another rank holds the element.
@@ -255,6 +289,8 @@ class ScatterWriter {
     }
     std::vector<Expr> held;
     for (const std::string& place : places) held.push_back(binary(name(place), ">=", 0));
+    // The part of a column that the element is in.
+    if (part_size_ < column_size_) held.push_back(binary(quotient(number_of(to), part_size_), "==", part_));
     const std::string update = elements.scopes.names.unique("update");
     Scope& scope = *elements.scopes.current;
     scope.put(Let{compute_type(parameter.type.dtype), update, elements.at(updates, index).expr});
@@ -270,6 +306,9 @@ class ScatterWriter {
   std::string name_;
   std::string sums_;              // the array of wider sums, if there is one
   std::vector<size_t> sum_dims_;  // its dimensions
+  // On a grid: the elements of a column, those of a part that a thread has, and which part that is.
+  int64_t column_size_ = 0, part_size_ = 0;
+  IndexExpr part_ = 0;
 };
 
 }  // namespace

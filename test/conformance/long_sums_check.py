@@ -20,13 +20,9 @@ SIZES = [10**power for power in range(2, 8)] if harness.FULL else [100, 30000]
 ALLOWED = 4
 TYPES = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 ROUNDING = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
-# Functions after a sum add this to its error, in roundings: an exponential and a quotient.
-FUNCTIONS = {"softmax": 4, "cross_entropy": 4}
-# A product adds up to 96 terms in turn, which shows beside a tree where there are no more; it does not grow with more.
-OF_KIND = dict.fromkeys(("product", "channels", "filters", "depthwise", "few_groups", "grouped", "winograd", "blocks",
-                         "blocks_of_rows"), 8)
-
-
+# Functions before and after a sum add this to its error, in roundings: exponentials, logarithms, roots and quotients.
+FUNCTIONS = dict.fromkeys(("softmax", "column_softmax", "log_softmax", "cross_entropy", "wide_cross_entropy", "log_sum_exp",
+                           "layer_norm", "rms_norm", "lp_norm", "instance_norm", "batch_norm", "attention"), 4)
 @dataclasses.dataclass
 class Sum:
     """A node, its operands, and the terms of each element of its result, along the last axis."""
@@ -38,6 +34,7 @@ class Sum:
     scale: object = 1.0
     dtype: str = "fp32"
     weights: tuple = ()  # the operands that are constants
+    compute: object = None  # where there are several sums: the result, from a type and a function that adds up
 
     def is_constant(self, k):
         return k in self.weights or (self.inputs[k].dtype.kind in "iu" and self.inputs[k].size < 8)
@@ -51,6 +48,10 @@ def pairwise(terms):
             terms = np.concatenate([terms, np.zeros_like(terms[..., :1])], axis=-1)
         terms = terms[..., ::2] + terms[..., 1::2]
     return terms[..., 0]
+
+
+def exact_sum(terms):
+    return terms.sum(-1)
 
 
 def axes(*numbers):
@@ -89,13 +90,24 @@ def functions(n, random):
     exp = np.exp(rows.astype(np.float64))
     log_shares = np.log(np.exp(columns.astype(np.float64)).sum(1)) - columns[:, 1]
     outer, inner = factors(n)
-    few = 3 if n <= 1_000_000 else 1  # float64 terms of more would take gigabytes
+    few = 12 if n <= 10_000 else 3 if n <= 1_000_000 else 1  # float64 terms of more would take gigabytes
     image, left, right = drawn(1, 3, outer, inner), drawn(few, n), drawn(n, few)
     at = random.integers(0, 2, n)
     updates = drawn(n, few)
     found = [
         Sum("squares", ("ReduceSumSquare", {"keepdims": 0}), [rows, axes(1)], rows.astype(np.float64) ** 2),
         Sum("column_squares", ("ReduceSumSquare", {"keepdims": 0}), [columns, axes(0)], columns.T.astype(np.float64) ** 2),
+        Sum("norm", ("ReduceL2", {"keepdims": 0}), [rows, axes(1)], rows.astype(np.float64) ** 2, np.sqrt),
+        Sum("magnitudes", ("ReduceL1", {"keepdims": 0}), [-rows, axes(1)], rows.astype(np.float64)),
+        Sum("log_sum", ("ReduceLogSum", {"keepdims": 0}), [rows, axes(1)], rows.astype(np.float64), np.log),
+        Sum("log_sum_exp", ("ReduceLogSumExp", {"keepdims": 0}), [rows, axes(1)], exp, np.log),
+        Sum("column_softmax", ("Softmax", {"axis": 0}), [columns], np.exp(columns.T.astype(np.float64)),
+            lambda sums: np.exp(columns.astype(np.float64)) / sums),
+        Sum("log_softmax", ("LogSoftmax", {"axis": 1}), [rows], exp, lambda sums: rows - np.log(sums)[..., None]),
+        Sum("likelihoods", ("NegativeLogLikelihoodLoss", {"reduction": "sum"}), [-columns, np.full(n, 1)],
+            columns[:, 1].astype(np.float64)[None]),
+        Sum("wide_cross_entropy", ("SoftmaxCrossEntropyLoss", {"reduction": "none"}), [rows, np.full(many, 1)], exp,
+            lambda sums: np.log(sums) - rows[:, 1]),
         Sum("softmax", ("Softmax", {"axis": 1}), [rows], exp, lambda sums: exp / sums[..., None]),
         Sum("cross_entropy", ("SoftmaxCrossEntropyLoss", {}), [columns, np.full(n, 1)], log_shares[None], 1 / n),
         Sum("row_scan", ("CumSum", {}), [rows, np.array(1)], rows.astype(np.float64), "scan"),
@@ -109,6 +121,56 @@ def functions(n, random):
         window = {"kernel_shape": [outer, inner]}
         found.append(Sum("pool", ("AveragePool", window), [image], image.reshape(3, n).astype(np.float64), 1 / n))
     return found
+
+
+def scattered(n, random, dtype="fp32"):
+    """Updates of two of a hundred rows."""
+    at, updates = random.integers(70, 72, n), random.random((n, 2), dtype=np.float32).astype(TYPES[dtype])
+    if dtype == "fp16":
+        updates *= np.float16(min(1, 10_000 / n))  # the largest number is 65504
+
+    def compute(to, total):
+        sums = np.zeros((100, 2), to)
+        for row in (70, 71):
+            sums[row] = total(np.where(at == row, updates.T, 0).astype(to))
+        return sums
+
+    node = ("ScatterElements", {"axis": 0, "reduction": "add"})
+    inputs = [np.zeros((100, 2), TYPES[dtype]), np.repeat(at[:, None], 2, 1), updates]
+    return [Sum("scatter_rows", node, inputs, None, dtype=dtype, compute=compute)]
+
+
+def norms(n, random):
+    """Norms over rows and images of `n` elements, and attention over so many keys: of each several sums."""
+    many, (outer, inner) = 2, factors(n)
+    rows, scale, bias = random.random((many, n), dtype=np.float32), np.ones(n, np.float32), np.zeros(n, np.float32)
+    image = rows.reshape(1, many, outer, inner)
+    ones, zeros = np.ones(many, np.float32), np.zeros(many, np.float32)
+    query, keys, values = (random.random((k, 4), dtype=np.float32) for k in (1, n, n))
+
+    def normalised(dtype, total):
+        centred = rows.astype(dtype) - (total(rows.astype(dtype)) / dtype(n))[:, None]
+        return centred / np.sqrt(total(centred * centred) / dtype(n) + dtype(1e-5))[:, None]
+
+    def of_squares(dtype, total):
+        return rows.astype(dtype) / np.sqrt(total(rows.astype(dtype) ** 2) / dtype(n) + dtype(1e-5))[:, None]
+
+    def of_length_one(dtype, total):
+        return rows.astype(dtype) / np.sqrt(total(rows.astype(dtype) ** 2))[:, None]
+
+    def attended(dtype, total):
+        scores = np.exp((keys.astype(dtype) * query.astype(dtype)).sum(-1) / dtype(2))
+        return total(values.astype(dtype).T * scores) / total(scores)
+
+    heads = [x.reshape(1, 1, -1, 4) for x in (query, keys, values)]
+    return [
+        Sum("layer_norm", ("LayerNormalization", {"axis": 1}), [rows, scale, bias], None, compute=normalised),
+        Sum("rms_norm", ("RMSNormalization", {"axis": 1}), [rows, scale], None, compute=of_squares),
+        Sum("lp_norm", ("LpNormalization", {"axis": 1, "p": 2}), [rows], None, compute=of_length_one),
+        Sum("instance_norm", ("InstanceNormalization", {}), [image, ones, zeros], None, compute=normalised),
+        Sum("batch_norm", ("BatchNormalization", {"training_mode": 1}), [image, ones, zeros, zeros, ones], None, compute=normalised),
+        Sum("attention", ("Attention", {}), heads, None, compute=attended),
+    ]
 
 
 def windows_of(x, window, stride=1):
@@ -132,6 +194,10 @@ def convolutions(n, random):
     drawn = lambda *shape: random.random(shape, dtype=np.float32)  # noqa: E731
     channels = max(1, n // 9)
     found = [convolution("channels", drawn(1, channels, 3, 5), drawn(2, channels, 3, 3), stride=2)]
+    if n <= 1_000_000:
+        image, filters = drawn(1, n, 2, 2), drawn(n, 2, 2, 2)
+        terms = np.einsum("cyx,cfij->fyixjc", image[0], filters, dtype=np.float64).reshape(-1, n)
+        found.append(Sum("transposed", ("ConvTranspose", {"strides": [2, 2]}), [image, filters], terms, weights=(1,)))
     outer, inner = factors(n)
     found.append(convolution("filters", drawn(1, 1, outer + 1, inner + 1), drawn(2, 1, outer, inner), weights=()))
     if n <= 100_000:
@@ -145,16 +211,16 @@ def convolutions(n, random):
     return found
 
 
-def block_products(n, random):
-    """Products with a weight of 4 bits in blocks of 32, for few and for many rows."""
-    k, columns = max(32, n // 32 * 32), 2
-    codes = random.integers(0, 256, (columns, k // 32, 16), dtype=np.uint8)
-    scales = random.random((columns, k // 32), dtype=np.float32)
-    numbers = np.stack([codes & 15, codes >> 4], -1).reshape(columns, k // 32, 32) * scales[..., None].astype(np.float64)
-    attrs = {"K": k, "N": columns, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+def block_products(n, random, size):
+    """Products with a weight of 4 bits in blocks, for few and for many rows."""
+    k, columns = -(-n // size) * size, 16 if n <= 100_000 else 2
+    codes = random.integers(0, 256, (columns, k // size, size // 2), dtype=np.uint8)
+    scales = random.random((columns, k // size), dtype=np.float32)
+    numbers = np.stack([codes & 15, codes >> 4], -1).reshape(columns, k // size, size) * scales[..., None].astype(np.float64)
+    attrs = {"K": k, "N": columns, "bits": 4, "block_size": size, "domain": "com.microsoft"}
     found = []
-    for name, rows in (("blocks", 1), ("blocks_of_rows", 5)):
-        x, zeros = random.random((rows, k), dtype=np.float32), np.zeros((columns, -(-k // 64)), np.uint8)
+    for name, rows in ((f"blocks_{size}", 1), (f"blocks_{size}_of_rows", 5)):
+        x, zeros = random.random((rows, k), dtype=np.float32), np.zeros((columns, -(-k // size // 2)), np.uint8)
         terms = np.einsum("mk,nk->mnk", x, numbers.reshape(columns, k), dtype=np.float64).reshape(rows * columns, k)
         found.append(Sum(name, ("MatMulNBits", attrs), [x, codes, scales, zeros], terms, weights=(1, 2, 3)))
     return found if n <= 1_000_000 else found[:1]
@@ -172,7 +238,7 @@ def model_of(sums):
         nodes.append(helper.make_node(each.node[0], names, [f"{each.name}{i}"], **each.node[1]))
         outputs.append(helper.make_tensor_value_info(f"{each.name}{i}", helper.np_dtype_to_tensor_dtype(TYPES[each.dtype]), None))
     graph = helper.make_graph(nodes, "sums", inputs, outputs)
-    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)])
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)])
 
 
 def feed(sums, folder):
@@ -182,7 +248,7 @@ def feed(sums, folder):
             if each.is_constant(k):
                 continue
             file = folder / f"{each.name}{i}_x{k}.npy"
-            np.save(file, array.view(np.uint16) if each.dtype == "bf16" else array)
+            np.save(file, array.view(np.uint16) if array.dtype == TYPES["bf16"] else array)
             flags += ["--input", f"{file.stem}={file}"]
     return flags
 
@@ -195,12 +261,17 @@ def compare(name, each, found):
         # A running sum is as good as the pairwise sum of all of it, element by element.
         sums = pairwise(each.terms)
         by_pairs = float(np.max(np.abs(sums - exact[..., -1]) / exact[..., -1]))
+    elif each.compute:
+        # Elements are differences: an error is a part of the largest of them.
+        exact, sums = each.compute(np.float64, exact_sum), each.compute(np.float32, pairwise)
+        by_pairs = float(np.max(np.abs(sums - exact)) / np.max(np.abs(exact)))
     else:
         scaled = each.scale if callable(each.scale) else lambda s: s * each.scale
         exact, sums = scaled(each.terms.sum(-1)), scaled(pairwise(each.terms).astype(np.float64))
-        by_pairs = float(np.max(np.abs(sums - exact) / exact))
-    error = float(np.max(np.abs(found.reshape(exact.shape).astype(np.float64) - exact) / exact))
-    most = OF_KIND.get(each.name, ALLOWED) * max(by_pairs, ROUNDING[each.dtype]) + FUNCTIONS.get(each.name, 0) * ROUNDING[each.dtype]
+        by_pairs = float(np.max(np.abs((sums - exact) / exact)))
+    part_of = np.max(np.abs(exact)) if each.compute else np.abs(exact)
+    error = float(np.max(np.abs(found.reshape(exact.shape).astype(np.float64) - exact) / part_of))
+    most = ALLOWED * max(by_pairs, ROUNDING[each.dtype]) + FUNCTIONS.get(each.name, 0) * ROUNDING[each.dtype]
     harness.measured(name, error <= most, f"{error:.1e}, a pairwise sum {by_pairs:.1e}")
 
 
@@ -223,12 +294,12 @@ def main():
     target = Emulated()
     for n in SIZES:
         random = np.random.default_rng(n)
-        sums = [*reductions(n, random), *functions(n, random), *convolutions(n, random), *block_products(n, random)]
-        small = [reductions(n, random, dtype) for dtype in ("fp16", "bf16")]
+        sums = [*reductions(n, random), *functions(n, random), *scattered(n, random), *norms(n, random),
+                *convolutions(n, random), *block_products(n, random, 32), *block_products(n, random, 128)]
+        small = [reductions(n, random, dtype) + scattered(n, random, dtype) for dtype in ("fp16", "bf16")]
         check_sums(f"host/{n}", [*sums, *small[0], *small[1]], harness.scratch(f"long_sums/{n}"), harness.weft)
-        # The emulation computes a library's product by itself.
-        of_library = ("product", "blocks", "blocks_of_rows")
-        emulated = [each for each in sums if each.name not in of_library] + small[0]
+        # The emulation computes a library's products by itself.
+        emulated = [each for each in sums if each.node[0] not in ("MatMul", "MatMulNBits", "Attention")] + small[0]
         check_sums(f"cuda/{n}", emulated, harness.scratch(f"long_sums/cuda_{n}"), target.run, target.environment)
 
 

@@ -235,7 +235,7 @@ template <class T, int R, int P, int V>
         advance(kSteps);
       }
       for (; left > 0; --left) multiply(0), advance(1);
-      if (kHasParts && parts.ends(length)) parts.add(sum);
+      if (kHasParts && (run > 1 || length > 0) && parts.ends(length)) parts.add(sum);
     } while (length > 0);
     x += walk.next();
   }
@@ -311,7 +311,7 @@ template <int R>
       add_four(__builtin_shufflevector(both, both, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11), factor);
       add_four(__builtin_shufflevector(both, both, 4, 5, 6, 7, 4, 5, 6, 7, 12, 13, 14, 15, 12, 13, 14, 15), factor + 4);
     }
-    if (parts.ends(0)) parts.add(sum);
+    if (run > 1 && parts.ends(0)) parts.add(sum);
     at += walk.next();
   }
   parts.finish(sum);

@@ -66,15 +66,16 @@ class ScatterWriter {
     });
   }
 
-  /// The type in which sums are kept until all updates are in them; empty where that is the result itself. Threads of a
-  /// device that copy the data have an array for it anyway.
+  /// The type in which sums are kept until all updates are in them; empty where that is the result itself: of a large
+  /// table few elements get updates. Threads of a device have few elements each, and copy them anyway.
   const char* wide_type() const {
-    constexpr int64_t kMany = 16;
+    constexpr int64_t kMany = 16, kSmallTable = 1 << 14;
     const DType dtype = body_.type(op_.outputs[0]).dtype;
     const bool adds = op_.has("reduction") && op_.text("reduction") == "add";
     if (!adds || !is_float(dtype) || dtype_bytes(dtype) > 4) return "";
     const int64_t elements = element_count(context_.dims(op_.inputs[0]));
-    if (element_count(context_.dims(op_.inputs[2])) >= kMany * elements) return "double";
+    const int64_t updates = element_count(context_.dims(op_.inputs[2]));
+    if (updates >= kMany * elements || (updates > kMany && elements <= kSmallTable)) return "double";
     if (dtype_bytes(dtype) < 4) return "float";
     return context_.facts().has_grid && !in_place_ ? "double" : "";
   }

@@ -199,7 +199,7 @@ def convolutions(n, random):
         terms = np.einsum("cyx,cfij->fyixjc", image[0], filters, dtype=np.float64).reshape(-1, n)
         found.append(Sum("transposed", ("ConvTranspose", {"strides": [2, 2]}), [image, filters], terms, weights=(1,)))
     outer, inner = factors(n)
-    found.append(convolution("filters", drawn(1, 1, outer + 1, inner + 1), drawn(2, 1, outer, inner), weights=()))
+    found.append(convolution("filters", drawn(1, 1, outer + 1, inner + 1), drawn(8 if n <= 100_000 else 2, 1, outer, inner), weights=()))
     if n <= 100_000:
         tiles, (high, wide) = -(-channels // 16) * 16, factors(n // 8)
         found += [

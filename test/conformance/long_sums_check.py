@@ -124,20 +124,27 @@ def functions(n, random):
 
 
 def scattered(n, random, dtype="fp32"):
-    """Updates of two of a hundred rows."""
+    """Updates of two of many rows, which one index or two choose."""
     at, updates = random.integers(70, 72, n), random.random((n, 2), dtype=np.float32).astype(TYPES[dtype])
     if dtype == "fp16":
         updates *= np.float16(min(1, 10_000 / n))  # the largest number is 65504
 
-    def compute(to, total):
-        sums = np.zeros((100, 2), to)
-        for row in (70, 71):
-            sums[row] = total(np.where(at == row, updates.T, 0).astype(to))
-        return sums
+    def into(rows):
+        def compute(to, total):
+            sums = np.zeros((rows, 2), to)
+            for row in (70, 71):
+                sums[row] = total(np.where(at == row, updates.T, 0).astype(to))
+            return sums
 
-    node = ("ScatterElements", {"axis": 0, "reduction": "add"})
-    inputs = [np.zeros((100, 2), TYPES[dtype]), np.repeat(at[:, None], 2, 1), updates]
-    return [Sum("scatter_rows", node, inputs, None, dtype=dtype, compute=compute)]
+        return compute
+
+    of_one, of_two = np.repeat(at[:, None], 2, 1), np.stack([at // 11, at % 11], -1)
+    make = lambda name, operator, attrs, dims, indices: Sum(  # noqa: E731
+        name, (operator, attrs), [np.zeros((*dims, 2), TYPES[dtype]), indices, updates], None, dtype=dtype, compute=into(np.prod(dims)))
+    return [
+        make("scatter_rows", "ScatterElements", {"axis": 0, "reduction": "add"}, (100,), of_one),
+        make("scatter_tuples", "ScatterND", {"reduction": "add"}, (13, 11), of_two),
+    ]
 
 
 def norms(n, random):
@@ -201,7 +208,7 @@ def convolutions(n, random):
     outer, inner = factors(n)
     found.append(convolution("filters", drawn(1, 1, outer + 1, inner + 1), drawn(8 if n <= 100_000 else 2, 1, outer, inner), weights=()))
     if n <= 100_000:
-        tiles, (high, wide) = -(-channels // 16) * 16, factors(n // 8)
+        tiles, (high, wide) = -(-channels // 16) * 16, factors(-(-n // 8))
         found += [
             convolution("winograd", drawn(1, tiles, 6, 6), drawn(16, tiles, 3, 3)),
             convolution("depthwise", drawn(1, 24, outer + 1, inner + 1), drawn(24, 1, outer, inner), groups=24),

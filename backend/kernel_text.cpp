@@ -190,6 +190,7 @@ KernelText write_kernel(const Plan& plan, const Kernel& kernel, const std::strin
   const bool is_host = !context.facts().has_grid;
   if (is_host) {
     if (call_for_columns(context.names, statements)) context.need_header("column_sums.h");
+    bare_vector_loops(statements);
     add_in_parts(statements);
   }
   widen_long_sums(context.names, is_host, statements);

@@ -122,7 +122,7 @@ class Widening {
       SumLoops sum;
       find_additions(statements, i, let.name, {}, sum);
       if (sum.additions.empty()) continue;
-      if (!is_float_sum(let, sum) || is_called(sum) || in_turn(sum, has_vectors_) <= kMostInTurn) return;
+      if (!is_float_sum(let, sum) || is_called(statements, sum) || in_turn(sum, has_vectors_) <= kMostInTurn) return;
       const std::string total = names_.unique(let.name + "_total");
       if (sum.levels.size() > 1 && is_worth_part(sum.levels.back().loop()))
         add_by_parts(sum, total, names_.unique(let.name + "_part"));
@@ -135,9 +135,10 @@ class Widening {
       return;
     }
   }
-  /// True for a loop that becomes a call of weft/row_sums.h, which sums in parts itself.
-  bool is_called(const SumLoops& sum) const {
-    return has_vectors_ && sum.levels.size() == 1 && becomes_row_call(sum.levels.front().loop());
+  /// True for a loop that becomes a call of weft/row_sums.h, which takes sums in parts itself.
+  bool is_called(const Statements& beside, const SumLoops& sum) const {
+    const bool is_beside = sum.levels.size() == 1 && sum.levels.front().among == &beside;
+    return has_vectors_ && is_beside && becomes_row_call(sum.levels.front().loop());
   }
 
   Names names_;

@@ -46,6 +46,17 @@ static bool is_short(const Expr& bound) {
   return is_number && bound.node().index.constant() < kLeast;
 }
 
+void bare_vector_loops(Statements& statements) {
+  for (Statement& statement : statements) {
+    if (Statements* body = statement.body()) bare_vector_loops(*body);
+    const Braces* braces = std::get_if<Braces>(&statement.what);
+    if (!braces) continue;
+    const Statements inside = all_of_body(braces->body);
+    const For* loop = inside.size() == 1 ? std::get_if<For>(&inside.front().what) : nullptr;
+    if (loop && loop->kind == LoopKind::Vector && loop->accumulator) statement = Statement(inside.front());
+  }
+}
+
 bool becomes_row_call(const For& loop) {
   return only_reduces(loop) && !is_short(loop.bound) && function_of(loop, all_of_body(loop.body), "float");
 }

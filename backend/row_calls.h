@@ -17,7 +17,10 @@ namespace weftc {
 /// elements stay loops.
 void call_for_rows(Statements& statements);
 
-/// True for a loop over a row of floats that becomes such a call if its accumulator is declared beside it.
+/// Takes the braces from around each vector loop that is alone in them, so that it stands beside its accumulator.
+void bare_vector_loops(Statements& statements);
+
+/// True for a loop over a row of floats that becomes such a call where its accumulator is declared beside it.
 bool becomes_row_call(const For& loop);
 /// The statements of a loop's body, including those that were inserted later.
 Statements all_of_body(const Statements& body);

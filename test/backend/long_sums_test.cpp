@@ -5,6 +5,7 @@
 
 #include "backend/dialects/target_dialect.h"
 #include "backend/print.h"
+#include "backend/row_calls.h"
 
 using namespace weftc;
 
@@ -54,6 +55,19 @@ TEST_CASE("where there is no loop inside, or one that is too short or too long, 
     const std::string text = widened(loop_of("r", 300, {loop_of("c", inner, {kAddition})}));
     CHECK(text.find("sum_total += x[c]") != std::string::npos);
   }
+}
+
+TEST_CASE("a row loop in braces becomes no call: its braces go, or its sum is widened") {
+  const For loop = loop_of("c", 5000, {kAddition}, LoopKind::Vector);
+  Statements alone = {Let{"float", "sum", literal("float(0)"), true}, Braces{{loop}}};
+  Statements among = {Let{"float", "sum", literal("float(0)"), true}, Braces{{Let{"float", "y", 1}, loop}}};
+  for (Statements* statements : {&alone, &among}) {
+    bare_vector_loops(*statements);
+    widen_long_sums({}, true, *statements);
+  }
+  CHECK(std::holds_alternative<For>(alone.back().what));
+  CHECK(!is_widened(joined_lines(lines_of(alone, host_dialect().loops()))));
+  CHECK(is_widened(joined_lines(lines_of(among, host_dialect().loops()))));
 }
 
 TEST_CASE("a sum that is stored to later stays one that may be, and names do not clash") {

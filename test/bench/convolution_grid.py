@@ -2,14 +2,14 @@
 
     convolution_grid.py [PART...] [--every N] [--skip N] [--take N] [--arch LEVEL] [--threads N] [--worst 1.3] [--mean 1.03]
 
-The shapes are 1-D and 2-D, with strides, few and many channels, depthwise and in groups; a PART selects those whose
-name begins so, --every takes each Nth, --skip and --take a piece of those. --arch: the level of CPUs, that of this
-machine without it. Each convolution stands between kernels that let its image lie as it wants to. Some shapes make a
-model, of which `weft tune --all` measures every legal strategy with every parameter, in one program and in turns. What
-others do on the machine makes times longer, never shorter, so each figure is the shortest. A shape with a ratio above
-1.1 is measured by a second program, and while it is above --worst by up to three more; the shortest of all programs
-counts, for the chosen strategy and for the best one. Exit 1 if a ratio is above --worst, or the geometric mean above
---mean.
+The shapes are 1-D and 2-D, with strides, few and many channels, depthwise and in groups. A PART selects the shapes
+whose names begin with it. --every takes each Nth of them, --skip and --take a piece of the rest. --arch is the level of
+CPUs, by default this machine's. Each convolution stands between kernels that accept any layout of its image. Some
+shapes make a model. `weft tune --all` measures every legal strategy with every parameter of it, in one program and in
+turns. Other load on the machine makes times longer, never shorter, so each figure is the shortest. A shape with a ratio
+above 1.1 is measured by a second program. While its ratio is above --worst, up to three more programs measure it. The
+shortest time of all programs counts, for the chosen strategy and for the best one. Exit 1 if a ratio is above --worst,
+or the geometric mean above --mean.
 """
 
 import argparse

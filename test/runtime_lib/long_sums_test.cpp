@@ -41,7 +41,7 @@ float pairwise(const float* a, const float* b, int64_t first, int64_t last) {
   return pairwise(a, b, first, middle) + pairwise(a, b, middle, last);
 }
 
-/// What an error may be: four times the largest of some hundreds of pairwise sums of so many products.
+/// The largest error allowed: four times the largest of some hundreds of pairwise sums of so many products.
 double allowed(int64_t terms) {
   constexpr int64_t kSums = 200;
   const std::vector<float> a = positive(terms + kSums, 11), b = positive(terms, 12);

@@ -131,7 +131,7 @@ void contract_steps(const Contraction& c, const ItemPlace& at, const A& a, const
   }
 }
 
-/// The sums of so many blocks of k are added in T; those of more in a wider type (weft/sum_type.h).
+/// Sums of up to this many blocks of k are added in T, sums of more in a wider type (weft/sum_type.h).
 inline constexpr int64_t kBlocksInTurn = kPartsInTurn / (kBlockK / kTermsInTurn);
 
 /// An item's sums over more blocks of k than T can add without losing digits.

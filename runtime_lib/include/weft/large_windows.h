@@ -120,7 +120,7 @@ class LargeWindows {
   const SlidingWindow& w_;
   int64_t channels_;
   int64_t part_;              // taps of a row whose products are added in turn
-  int64_t width_, first_;     // elements of a row with its zeros, and the first of them that is of the image
+  int64_t width_, first_;     // elements of a row with its zeros, and the first of them that belongs to the image
   int64_t skipped_, inside_;  // elements of the image's row that no window reads, and those that follow in the row
   int64_t parts_ = 0;         // parts of rows whose sums are in sums_memory_
   bool is_wide_ = false;

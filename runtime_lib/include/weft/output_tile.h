@@ -108,9 +108,10 @@ template <class T, class Vector, class Factor>
     sum += x * w;
 }
 
-/// The sums of a tile in memory, rows kRow apart, to which those in registers are added where a part of the terms ends:
-/// after the run that is nearest to it. Where that is follows from the places of the terms in the filter, so that an
-/// output has the same bits in whichever tile it is. Very many parts are added up in a wider type (sum_type.h).
+/// The sums of a tile in memory, with rows kRow apart. At the end of each part of the terms, the sums in registers are
+/// added to them. A part ends after the run that is nearest to its length. The positions of terms in the filter
+/// determine the parts, so that an output has the same bits in any tile. Very many parts are added up in a wider type
+/// (sum_type.h).
 template <class T, int R, int kRow>
 class TileParts {
  public:

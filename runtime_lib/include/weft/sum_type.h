@@ -14,14 +14,14 @@ using SumOfSums = std::conditional_t<std::is_same_v<T, float>, double, T>;
 inline constexpr int64_t kAddedInTurn = 32;
 /// The same of products whose sums are in registers: storing sums more often takes time.
 inline constexpr int64_t kTermsInTurn = 96;
-/// The sums of so many parts of a product are added in their own type, those of more in a wider one.
+/// The most parts of a product whose sums are added in their own type; sums of more parts are added in a wider one.
 inline constexpr int64_t kPartsInTurn = 32;
-/// The terms of each part of a sum of so many; the last part may have fewer. A few more than one part has would leave
-/// the error of that part, and are cut in halves instead: of whole rounds of loops.
+/// The number of terms of each part of a sum; the last part may have fewer. A sum of less than two parts is cut in
+/// halves, of whole rounds of loops: otherwise it would have the error of a whole part.
 [[gnu::always_inline]] constexpr int64_t part_of(int64_t terms) {
   return terms > kTermsInTurn && terms < 2 * kTermsInTurn ? (terms + 15) / 16 * 8 : kTermsInTurn;
 }
-/// The terms of the next part, where so many are left.
+/// The number of terms of the next part, if `left` remain.
 [[gnu::always_inline]] constexpr int64_t next_part(int64_t left, int64_t part) { return left < part ? left : part; }
 
 }  // namespace weft

@@ -158,9 +158,11 @@ std::optional<std::vector<const OnnxTensor*>> ParameterChoice::choose(const std:
   std::unordered_set<size_t> chosen, frozen;
   std::vector<const OnnxTensor*> parameters, constants;
   for (const OnnxTensor& tensor : model_.graph.initialisers) {
-    const bool is_constant = contains(found_.constants, &tensor);
-    if (!is_constant && !contains(found_.trainable, &tensor)) continue;
-    const bool is_asked_for = is_chosen(tensor, chosen), is_frozen = matches(request_.frozen, tensor, frozen);
+    const bool is_constant = contains(found_.constants, &tensor), is_number = contains(found_.numbers, &tensor);
+    if (!is_constant && !is_number && !contains(found_.trainable, &tensor)) continue;
+    const bool is_frozen = matches(request_.frozen, tensor, frozen);
+    if (is_number && !is_named(tensor.name)) continue;
+    const bool is_asked_for = is_chosen(tensor, chosen);
     if (is_asked_for && !is_frozen) parameters.push_back(&tensor);
     if (is_constant && !is_asked_for && !is_frozen) constants.push_back(&tensor);
   }
@@ -169,11 +171,11 @@ std::optional<std::vector<const OnnxTensor*>> ParameterChoice::choose(const std:
   if (!check_used(request_.parameters, chosen) || !check_used(request_.frozen, frozen) || !all_have_gradients())
     return {};
   if (parameters.empty())
-    diags_.error("train-no-parameters", request_.loc,
-                 "'{}' depends on no initializer that could be trained: real numbers with at least a dimension, which "
-                 "are not frozen{}",
-                 printable(loss_),
-                 found_.constants.empty() ? "" : "; 'parameters: [NAMES]' takes what looks like constants");
+    diags_.error(
+        "train-no-parameters", request_.loc,
+        "'{}' depends on no initializer that could be trained: real numbers, which are not frozen{}", printable(loss_),
+        found_.constants.empty() && found_.numbers.empty() ? ""
+                                                           : "; 'parameters: [NAMES]' takes what looks like constants");
   if (!all_are_real(parameters)) return {};
   warn_of_constants();
   warn_of_computed(parameters);

@@ -21,7 +21,7 @@ const OpNames kViews{"Transpose", "Reshape",  "Unsqueeze", "Squeeze", "Flatten",
                      "CastLike",  "Identity", "Slice",     "Split",   "Expand",  "Tile"};
 
 /// Number of leading operands that can be parameters of a layer; later operands control how it is computed.
-size_t layer_operands(const OnnxNode& node) {
+size_t layer_operands(const OnnxNode& node, bool is_scalar) {
   static const std::unordered_map<std::string, size_t> kLayers{
       {"MatMul", 2},
       {"Gemm", 3},
@@ -48,7 +48,13 @@ size_t layer_operands(const OnnxNode& node) {
   };
   const auto known = kLayers.find(node.op_type);
   if (known != kLayers.end()) return known->second;
-  return node.domain == "com.microsoft" ? node.inputs.size() : 0;
+  return node.domain == "com.microsoft" && !is_scalar ? node.inputs.size() : 0;
+}
+
+/// TensorFlow's names end in the number of a result. Its variables are read by ReadVariableOp; other scalars are
+/// numbers of formulas, such as `gelu/mul/x:0`.
+bool is_number_of_tensorflow(const std::string& name) {
+  return name.find(':') != std::string::npos && name.find("ReadVariableOp") == std::string::npos;
 }
 
 /// Common names of buffers: the part of a name after its last dot or slash.
@@ -114,7 +120,12 @@ class ParameterRoles::Judge {
     if (is_known_buffer(tensor.name)) return false;
     is_named_ = !is_exporters_name(tensor.name);
     seen_.clear();
-    return reaches(tensor, tensor.name, false);
+    return (is_named_ || !tensor.dims.empty()) && reaches(tensor, tensor.name, false);
+  }
+
+  bool is_named_factor(const OnnxTensor& tensor) const {
+    const std::string& name = tensor.name;
+    return !is_known_buffer(name) && !is_exporters_name(name) && !is_number_of_tensorflow(name) && is_factor(name, 0);
   }
 
  private:
@@ -128,6 +139,7 @@ class ParameterRoles::Judge {
   bool reaches(const OnnxTensor& tensor, const std::string& value, bool is_computed);
   bool is_read_as_parameter(const OnnxTensor& tensor, const Reader& reader, bool is_computed);
   bool is_factor(const OnnxTensor& tensor, const Reader& reader, bool is_computed);
+  bool is_factor(const std::string& value, int depth) const;
   bool is_summand(const OnnxTensor& tensor, const Reader& reader);
   bool is_of_positions(const Reader& reader) const;
   bool is_from_whole_numbers(const std::string& value, int depth) const;
@@ -179,13 +191,14 @@ bool ParameterRoles::Judge::is_read_as_parameter(const OnnxTensor& tensor, const
     return std::ranges::any_of(node.outputs,
                                [&](const std::string& output) { return reaches(tensor, output, computed); });
   };
-  if (reader.operand < layer_operands(node)) return wide_dims(tensor) > 1 || !is_of_positions(reader);
+  const bool is_scalar = tensor.dims.empty();
+  if (reader.operand < layer_operands(node, is_scalar)) return wide_dims(tensor) > 1 || !is_of_positions(reader);
   if (kViews.contains(node.op_type)) return reader.operand == 0 && goes_on(is_computed);
   if (is_of_constants(node)) return goes_on(true);
   const bool is_wide = wide_dims(tensor) > 0;
   if (node.op_type == "Gather") return reader.operand == 0 && is_wide && !is_table_of_waves(tensor);
   if (node.op_type == "Mul") return is_factor(tensor, reader, is_computed);
-  if (node.op_type == "Add" || node.op_type == "Sum") return is_summand(tensor, reader);
+  if (node.op_type == "Add" || node.op_type == "Sum") return !is_scalar && is_summand(tensor, reader);
   // A model's own tokens: put before others, or in place of masked ones.
   if (node.op_type == "Concat") return is_named_ && is_wide;
   if (node.op_type == "Where") return is_named_ && is_wide && reader.operand > 0;
@@ -197,6 +210,21 @@ bool ParameterRoles::Judge::is_factor(const OnnxTensor& tensor, const Reader& re
   if (wide_dims(tensor) == 0 || is_of_positions(reader)) return false;
   if (wide_dims(tensor) == 1) return is_named_ || is_of_layer(reader);
   return is_named_ && (is_computed || !is_table_of_waves(tensor, is_uniform));
+}
+
+/// True if the value, or one computed from it and other constants, is multiplied by the model's values or added to
+/// them.
+bool ParameterRoles::Judge::is_factor(const std::string& value, int depth) const {
+  constexpr int kFar = 16;
+  static const OpNames kArithmetic{"Mul", "Div", "Add", "Sub", "Sum"};
+  const auto readers = readers_.find(value);
+  if (readers == readers_.end() || depth > kFar) return false;
+  return std::ranges::any_of(readers->second, [&](const Reader& reader) {
+    const OnnxNode& node = *reader.node;
+    const bool is_constant = is_of_constants(node), goes_on = is_constant || kViews.contains(node.op_type);
+    if (!goes_on) return kArithmetic.contains(node.op_type);
+    return std::ranges::any_of(node.outputs, [&](const std::string& made) { return is_factor(made, depth + 1); });
+  });
 }
 
 /// A bias, or a table of positions.
@@ -294,5 +322,6 @@ bool is_exporters_name(const std::string& name) {
 ParameterRoles::ParameterRoles(OnnxModel& model) : judge_(std::make_unique<Judge>(model)) {}
 ParameterRoles::~ParameterRoles() = default;
 bool ParameterRoles::is_parameter(const OnnxTensor& tensor) { return judge_->is_parameter(tensor); }
+bool ParameterRoles::is_named_factor(const OnnxTensor& tensor) const { return judge_->is_named_factor(tensor); }
 
 }  // namespace weftc

@@ -96,6 +96,9 @@ class ParameterFinder {
     return true;
   }
 
+  /// True for a scalar of a formula.
+  bool is_number(const OnnxTensor& tensor) const { return tensor.dims.empty() && !roles_.is_named_factor(tensor); }
+
  private:
   /// An initialiser computed from a single parameter that is not in the file is that parameter with its dims permuted.
   void note_computed(const OnnxTensor& tensor, const std::vector<std::string>& sources) {
@@ -134,11 +137,12 @@ ParameterTensors find_parameters(OnnxModel& model, const std::string& loss) {
   for (const OnnxTensor& tensor : model.graph.initialisers) {
     const std::optional<DType> dtype = dtype_of_element_type(tensor.element_type);
     if (!dtype || !is_float(*dtype)) continue;
-    if (tensor.dims.empty() && kind_of(model, tensor.name) != kParameter) continue;
-    if (trained.contains(tensor.name))
-      (finder.is_parameter(tensor) ? found.trainable : found.constants).push_back(&tensor);
-    else if (!of_loss.contains(tensor.name) && operands.contains(tensor.name))
-      if (!finder.is_marked() || finder.is_parameter(tensor)) found.apart.push_back(&tensor);
+    const bool is_needed = trained.contains(tensor.name);
+    if (!is_needed && (of_loss.contains(tensor.name) || !operands.contains(tensor.name))) continue;
+    const bool is_parameter = finder.is_parameter(tensor), is_scalar = tensor.dims.empty();
+    if (!is_needed && (is_parameter || (!finder.is_marked() && !is_scalar))) found.apart.push_back(&tensor);
+    if (!is_needed) continue;
+    (is_parameter ? found.trainable : finder.is_number(tensor) ? found.numbers : found.constants).push_back(&tensor);
   }
   return found;
 }

@@ -17,10 +17,11 @@ struct ComputedParameter {
   std::vector<std::string> sources;
 };
 
-/// Initialisers of real numbers. Scalars without a mark are constants in the model's formulas, and in no list.
+/// Initialisers of real numbers.
 struct ParameterTensors {
   std::vector<const OnnxTensor*> trainable;  // the loss depends on them
   std::vector<const OnnxTensor*> constants;  // the loss depends on them as well, but they are not parameters
+  std::vector<const OnnxTensor*> numbers;    // the same for scalars of formulas, such as the 0.5 of GELU
   std::vector<const OnnxTensor*> apart;      // nodes read them, but the loss does not depend on them
   std::vector<ComputedParameter> computed;   // trainable ones; not copies of a single one
   bool is_guessed = false;                   // the file does not give the roles of all

@@ -135,6 +135,30 @@ TEST_CASE("a scalar is a parameter where the file says so") {
   CHECK(found_in(signature("p_a: PARAMETER target='a'\\n"), "float a = {2}", body).names.contains("a"));
 }
 
+TEST_CASE("in a file without marks, a scalar is a parameter if it is named, or an op's own") {
+  const std::string initializers =
+                        "float[4, 4] a = random(1, 1), float logit_scale = {2}, float half = {0.5}, "
+                        "float[] \"gelu/mul/x:0\" = {0.5}, float val_3 = {3}, float[4] c = {1, 2, 3, 4}",
+                    body =
+                        "e = Exp(logit_scale) p = MatMul(x, a) q = Mul(p, e) r = Mul(q, \"gelu/mul/x:0\") "
+                        "t = Pow(r, half) u = Add(t, val_3) z = Add(u, c)";
+  const Found found = found_in("", initializers, body);
+  CHECK(found.names == std::set<std::string>{"a", "c"});
+  CHECK_MESSAGE(found.said.find("constants, which stay as they are: 'logit_scale' [scalar];") != std::string::npos,
+                found.said);
+  CHECK(found_in("", initializers, body, ", frozen: logit_scale").said.empty());
+  const auto trained = [&](const std::string& parameters) {
+    const Found made = found_in("", initializers, body, ", parameters: [" + parameters + "]");
+    CHECK_MESSAGE(made.said.find("train-parameter") == std::string::npos, made.said);
+    return made.names;
+  };
+  CHECK(trained("a, logit_scale") == std::set<std::string>{"a", "logit_scale"});
+  CHECK(trained("default, logit_scale") == std::set<std::string>{"a", "c", "logit_scale"});
+  CHECK(trained("val_3") == std::set<std::string>{"val_3"});
+  CHECK(trained("\"*\"") == std::set<std::string>{"a", "c", "logit_scale"});  // no numbers of formulas
+  CHECK(found_in("", "float slope = {0.1}", "z = PRelu(x, slope)").names == std::set<std::string>{"slope"});
+}
+
 TEST_CASE("what the schedule freezes or names as a parameter is not warned of") {
   const std::string initializers = "float[4, 4] a = random(1, 1), float[1] c = {1}",
                     body = "p = MatMul(x, a) z = Mul(p, c)";

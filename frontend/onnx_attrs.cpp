@@ -144,19 +144,19 @@ static Tensor strings_tensor(const Dims& dims, const std::vector<std::string>& s
   return tensor;
 }
 
-/// value_float and the like: the tensor is created here.
-static std::optional<Tensor> plain_constant(const OnnxAttr& attr) {
+/// value_float and the like: the tensor is created here. Floats become elements of type `real`.
+static std::optional<Tensor> plain_constant(const OnnxAttr& attr, DType real) {
   const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
   if (attr.name == "value_int" && attr.kind == OnnxAttr::Kind::Int) {
     Tensor tensor(DType::I64, {});
     tensor.integers = {attr.integer};
     return tensor;
   }
-  if (attr.name == "value_float" && attr.kind == OnnxAttr::Kind::Real) return Tensor::scalar(DType::F32, attr.real);
+  if (attr.name == "value_float" && attr.kind == OnnxAttr::Kind::Real) return Tensor::scalar(real, attr.real);
   if (attr.name == "value_ints" && attr.kind == OnnxAttr::Kind::Ints) return Tensor::ints(attr.ints);
   const bool empty_list = attr.kind == OnnxAttr::Kind::Ints && attr.ints.empty();
   if (attr.name == "value_floats" && (attr.kind == OnnxAttr::Kind::Reals || empty_list)) {
-    Tensor tensor(DType::F32, {count(attr.reals)});
+    Tensor tensor(real, {count(attr.reals)});
     tensor.real = attr.reals;
     return tensor;
   }
@@ -186,7 +186,7 @@ std::optional<ConstantId> import_constant_node(ImportState& state, const OnnxNod
     state.diags.error("constant-string", loc, "a Constant has a string that {}", why);
     return {};
   }
-  if (const std::optional<Tensor> tensor = plain_constant(attr))
+  if (const std::optional<Tensor> tensor = plain_constant(attr, node.domain.empty() ? DType::F32 : DType::F64))
     return state.module.constants.add(shown_name(node), *tensor);
   state.diags.error("constant-value-unsupported", loc, "a Constant of attribute '{}' ({}) is not supported",
                     printable(attr.name), attr_kind_name(attr.kind));

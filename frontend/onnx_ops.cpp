@@ -20,7 +20,9 @@ std::vector<std::string> region_attrs(const OnnxNode& node) {
   return {};
 }
 
-bool is_constant_node(const OnnxNode& node) { return node.domain.empty() && node.op_type == "Constant"; }
+bool is_constant_node(const OnnxNode& node) {
+  return (node.domain.empty() || node.domain == "weft") && node.op_type == "Constant";
+}
 
 /// The first opset of the node's domain in which the record reads this name.
 static int since(const OpDef& def, const OnnxNode& node) {

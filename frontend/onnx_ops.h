@@ -9,6 +9,7 @@ namespace weftc {
 
 /// The names of graph attributes that become regions, in the regions' order; empty for ops without.
 std::vector<std::string> region_attrs(const OnnxNode& node);
+/// True for Constant, and for the compiler's own `weft.Constant`, in which `value_float` has 64 bits.
 bool is_constant_node(const OnnxNode& node);
 /// True if the importer can read the node: by a record, or as Constant.
 bool is_supported(const OnnxNode& node);

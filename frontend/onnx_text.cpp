@@ -290,8 +290,7 @@ void OnnxTextParser::attr_value(OnnxAttr& attr) {
     attr.integer = whole("an integer");
   } else if (at_number()) {
     attr.kind = Kind::Real;
-    // ONNX stores a float; rounding here makes both forms of a model equal.
-    attr.real = static_cast<double>(static_cast<float>(real("a number")));
+    attr.real = attr_real();
   } else if (at_type()) {
     attr.kind = Kind::Tensor;
     attr.tensors.push_back(attr_tensor());
@@ -326,7 +325,7 @@ void OnnxTextParser::attr_list(OnnxAttr& attr) {
       const size_t before = at_;
       attr.ints.push_back(is_int ? whole("a number") : 0);
       if (is_int) at_ = before;
-      attr.reals.push_back(static_cast<double>(static_cast<float>(real("a number"))));
+      attr.reals.push_back(attr_real());
     } while (eat(","));
     if (attr.kind == Kind::Ints)
       attr.reals.clear();
@@ -442,7 +441,8 @@ void OnnxTextParser::parse() {
   while (token().kind != TextToken::Kind::End) function();
 }
 
-void OnnxTextParser::parse_functions() {
+void OnnxTextParser::parse_functions(bool are_own) {
+  is_own_ = are_own;
   while (token().kind != TextToken::Kind::End) function();
 }
 
@@ -482,8 +482,9 @@ std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::stri
   return read_text(file, text, diags, [](OnnxTextParser& parser) { parser.parse(); });
 }
 
-std::optional<OnnxModel> read_onnx_functions(const std::string& file, const std::string& text, Diags& diags) {
-  return read_text(file, text, diags, [](OnnxTextParser& parser) { parser.parse_functions(); });
+std::optional<OnnxModel> read_onnx_functions(const std::string& file, const std::string& text, Diags& diags,
+                                             bool are_own) {
+  return read_text(file, text, diags, [are_own](OnnxTextParser& parser) { parser.parse_functions(are_own); });
 }
 
 std::optional<OnnxValue> read_onnx_type(const std::string& name, const std::string& text) {

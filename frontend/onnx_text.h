@@ -15,7 +15,9 @@ namespace weftc {
 std::optional<OnnxModel> read_onnx_text(const std::string& file, const std::string& text, Diags& diags);
 
 /// The functions of a text that contains only functions, as a model without a graph; nothing after reporting.
-std::optional<OnnxModel> read_onnx_functions(const std::string& file, const std::string& text, Diags& diags);
+/// Attributes of the compiler's own functions are not rounded to floats.
+std::optional<OnnxModel> read_onnx_functions(const std::string& file, const std::string& text, Diags& diags,
+                                             bool are_own = false);
 
 /// Parses a type and dims such as `int64[N, 3]`; nothing for any other text.
 std::optional<OnnxValue> read_onnx_type(const std::string& name, const std::string& text);

@@ -23,7 +23,7 @@ class OnnxTextParser {
  public:
   OnnxTextParser(OnnxModel& model, std::vector<TextToken> tokens) : model_(model), tokens_(std::move(tokens)) {}
   void parse();
-  void parse_functions();
+  void parse_functions(bool are_own);
   OnnxValue parse_type();
 
  private:
@@ -42,6 +42,7 @@ class OnnxTextParser {
   std::string text(const char* what);
   int64_t whole(const char* what);
   double real(const char* what);
+  double attr_real();
   bool at_number() const;
   bool at_type(size_t ahead = 0) const;
   OnnxValue value_type();
@@ -86,6 +87,7 @@ class OnnxTextParser {
   std::vector<TextToken> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
+  bool is_own_ = false;  // the text is the compiler's
 };
 
 /// True if the token is a float without digits: inf, infinity, nan, with or without a sign.

@@ -25,6 +25,12 @@ double random_weight(uint32_t seed, uint64_t index, double scale) {
   return (counter[0] >> 8) * 0x1p-24 * 2 * scale - scale;
 }
 
+/// ONNX stores a float; rounding here makes both forms of a model equal. Functions of the compiler have one form.
+double OnnxTextParser::attr_real() {
+  const double given = real("a number");
+  return is_own_ ? given : static_cast<double>(static_cast<float>(given));
+}
+
 /// One element; integers must fit the element type.
 void OnnxTextParser::element(std::vector<double>& reals, std::vector<int64_t>& ints, DType dtype) {
   if (is_float(dtype)) {

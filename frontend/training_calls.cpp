@@ -51,7 +51,8 @@ std::optional<OnnxFunction> TrainingFunctions::known_function(const FunctionCall
 }
 
 bool TrainingFunctions::take_known() {
-  std::optional<OnnxModel> known = read_onnx_functions("the functions for training", training_functions(), diags_);
+  std::optional<OnnxModel> known =
+      read_onnx_functions("the functions for training", training_functions(), diags_, true);
   return known && take(std::move(*known));
 }
 

@@ -1,5 +1,6 @@
 // sgd, momentum, adam, adamw and adafactor follow PyTorch 2.15 (torch/optim), lamb and lion their papers. A rate
 // reaches its last value in the last step. Functions of the domain weft.part are internal: schedules cannot name them.
+// weft.Constant is a Constant of 64 bits: 1 - 0.999999 in 32 bits would be wrong by 1 %.
 #include "frontend/training_functions.h"
 
 namespace weftc {
@@ -138,12 +139,7 @@ adam <betas: floats = [0.9, 0.999], epsilon: float = 1e-8, weight_decay: float =
 adamw <betas: floats = [0.9, 0.999], epsilon: float = 1e-8, weight_decay: float = 0.01>
   (w, gradient, m, v, step, rate) => (w_next, m_next, v_next)
 {
-  decay = Constant <value_float = @weight_decay> ()
-  one = Constant <value_float = 1.0> ()
-  decayed = Mul (rate, decay)
-  rest = Sub (one, decayed)
-  rest_w = CastLike (rest, w)
-  shrunk = Mul (w, rest_w)
+  shrunk = weft.part.shrunk <weight_decay = @weight_decay> (w, rate)
   direction, m_next, v_next = weft.part.adam_direction <betas = @betas, epsilon = @epsilon> (gradient, m, v, step)
   rate_w = CastLike (rate, w)
   change = Mul (direction, rate_w)
@@ -181,11 +177,10 @@ lamb <betas: floats = [0.9, 0.999], epsilon: float = 1e-6, weight_decay: float =
 <domain: "weft.optimizer", opset_import: ["" : 18], doc_string: "The sign of a mean (arXiv 2302.06675).">
 lion <betas: floats = [0.9, 0.99], weight_decay: float = 0.0> (w, gradient, m, step, rate) => (w_next, m_next)
 {
-  beta = Constant <value_floats = @betas> ()
+  beta = weft.Constant <value_floats = @betas> ()
   first = Constant <value_int = 0> ()
   second = Constant <value_int = 1> ()
-  one = Constant <value_float = 1.0> ()
-  decay = Constant <value_float = @weight_decay> ()
+  one = Constant <value = double {1}> ()
   beta1 = Gather (beta, first)
   beta2 = Gather (beta, second)
   part1 = Sub (one, beta1)
@@ -198,10 +193,7 @@ lion <betas: floats = [0.9, 0.99], weight_decay: float = 0.0> (w, gradient, m, s
   direction = Sign (mean)
   change2 = Mul (error, part2_w)
   m_next = Add (m, change2)
-  decayed = Mul (rate, decay)
-  rest = Sub (one, decayed)
-  rest_w = CastLike (rest, w)
-  shrunk = Mul (w, rest_w)
+  shrunk = weft.part.shrunk <weight_decay = @weight_decay> (w, rate)
   rate_w = CastLike (rate, w)
   change = Mul (direction, rate_w)
   w_next = Sub (shrunk, change)
@@ -244,10 +236,9 @@ adafactor <beta2_decay, epsilons, d, weight_decay>
 <domain: "weft.part", opset_import: ["" : 18], doc_string: "Early values count as much as late ones, and less later on.">
 adafactor_mean <beta2_decay> (mean, value, step) => (mean_next)
 {
-  exponent = Constant <value_float = @beta2_decay> ()
-  wide_exponent = Cast <to = 11> (exponent)
+  exponent = weft.Constant <value_float = @beta2_decay> ()
   wide_step = Cast <to = 11> (step)
-  part = Pow (wide_step, wide_exponent)
+  part = Pow (wide_step, exponent)
   part_v = CastLike (part, value)
   error = Sub (value, mean)
   change = Mul (error, part_v)
@@ -263,7 +254,6 @@ adafactor_step <epsilons, d, weight_decay> (w, gradient, variance, step, rate) =
   second = Constant <value_int = 1> ()
   one = Constant <value_float = 1.0> ()
   longest = Constant <value_float = @d> ()
-  decay = Constant <value_float = @weight_decay> ()
   least = Gather (epsilon, first)
   least_size = Gather (epsilon, second)
   least_square = Mul (least, least)
@@ -290,10 +280,7 @@ adafactor_step <epsilons, d, weight_decay> (w, gradient, variance, step, rate) =
   size = Max (w_root, least_size_w)
   far = Mul (size, least_rate_w)
   distance = Div (far, shortening)
-  decayed = Mul (rate, decay)
-  rest = Sub (one, decayed)
-  rest_w = CastLike (rest, w)
-  shrunk = Mul (w, rest_w)
+  shrunk = weft.part.shrunk <weight_decay = @weight_decay> (w, rate)
   change = Mul (direction, distance)
   w_next = Sub (shrunk, change)
 }
@@ -302,14 +289,13 @@ adafactor_step <epsilons, d, weight_decay> (w, gradient, variance, step, rate) =
  doc_string: "Means of the gradient and of its square, which make up for their start at 0. 1 - beta ^ step needs 64 bits.">
 adam_direction <betas: floats = [0.9, 0.999], epsilon: float = 1e-8> (gradient, m, v, step) => (direction, m_next, v_next)
 {
-  beta = Constant <value_floats = @betas> ()
+  beta = weft.Constant <value_floats = @betas> ()
   small = Constant <value_float = @epsilon> ()
   first = Constant <value_int = 0> ()
   second = Constant <value_int = 1> ()
   one = Constant <value = double {1}> ()
-  wide_betas = Cast <to = 11> (beta)
-  beta1 = Gather (wide_betas, first)
-  beta2 = Gather (wide_betas, second)
+  beta1 = Gather (beta, first)
+  beta2 = Gather (beta, second)
   part1 = Sub (one, beta1)
   part2 = Sub (one, beta2)
   wide_step = Cast <to = 11> (step)
@@ -338,6 +324,18 @@ adam_direction <betas: floats = [0.9, 0.999], epsilon: float = 1e-8> (gradient, 
   v_mean_root = Mul (v_root, scale2_g)
   denominator = Add (v_mean_root, small_g)
   direction = Div (m_mean, denominator)
+}
+
+<domain: "weft.part", opset_import: ["" : 18], doc_string: "Decay that is no part of the gradient.">
+shrunk <weight_decay> (w, rate) => (shrunk)
+{
+  decay = weft.Constant <value_float = @weight_decay> ()
+  one = Constant <value = double {1}> ()
+  wide_rate = Cast <to = 11> (rate)
+  decayed = Mul (wide_rate, decay)
+  rest = Sub (one, decayed)
+  rest_w = CastLike (rest, w)
+  shrunk = Mul (w, rest_w)
 }
 
 <domain: "weft.part", opset_import: ["" : 18]>
@@ -382,8 +380,8 @@ next_loss_scale (scale, good, odd) => (scale_next, good_next, are_finite, skippe
 <domain: "weft.part", opset_import: ["" : 18]>
 moving_average <decay> (mean, value) => (mean_next)
 {
-  given = Constant <value_float = @decay> ()
-  one = Constant <value_float = 1.0> ()
+  given = weft.Constant <value_float = @decay> ()
+  one = Constant <value = double {1}> ()
   rest = Sub (one, given)
   rest_w = CastLike (rest, mean)
   error = Sub (value, mean)

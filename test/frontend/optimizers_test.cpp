@@ -106,6 +106,28 @@ TEST_CASE("optimizers take the steps of their formulas") {
   });
 }
 
+TEST_CASE("what is left of 1 after a factor near it has 64 bits") {
+  check("adam: {rate: 0.1, betas: [0.999999, 0.9999999]}",
+        [](Element& e, int t) { e.w -= 0.1 * adam_direction(e, e.g, t, 0.999999, 0.9999999, 1e-8); });
+  const double part = 1e-6, rest = 1 - 1e-7;
+  Element of_lion{1, 0.5}, of_decay{1, 0.5}, of_mean{1, 0.5};
+  const std::vector<Values> lion = steps_of("  optimizer: {lion: {rate: 0.1, betas: [0.9, 0.999999]}}\n", 3);
+  const std::vector<Values> decayed =
+      steps_of("  optimizer: {adamw: {rate: 1e-5, betas: [0.9, 0.999], weight_decay: 0.01}}\n", 3);
+  const std::vector<Values> averaged = steps_of("  optimizer: {sgd: {rate: 0.1}}\n  average: {decay: 0.999999}\n", 3);
+  for (size_t t = 0; t < 3; ++t) {
+    of_lion.m = (1 - part) * of_lion.m + part * of_lion.g;
+    CHECK(lion[t].at("w.m.next")[0] == doctest::Approx(of_lion.m).epsilon(1e-6));
+    const double before = of_decay.w,
+                 direction = adam_direction(of_decay, of_decay.g, static_cast<int>(t) + 1, 0.9, 0.999, 1e-8);
+    of_decay.w = before * rest - 1e-5 * direction;
+    CHECK(decayed[t].at("w.next")[0] == doctest::Approx(of_decay.w).epsilon(1e-11));
+    of_mean.w -= 0.1 * of_mean.g;
+    of_mean.m += part * (of_mean.w - of_mean.m);  // begins at 0 here
+    CHECK(averaged[t].at("w.average.next")[0] == doctest::Approx(of_mean.m).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("lamb scales a tensor's step to the length of the tensor") {
   const std::vector<Values> found =
       steps_of("  optimizer: {lamb: {rate: 0.1, betas: [0.8, 0.9], weight_decay: 0.2, epsilon: 1e-3}}\n", 3);

@@ -23,7 +23,9 @@ bool infer_lp_pool(const OpView& op, std::vector<TensorType>& results) {
 }
 
 Term powers(Term x, int64_t p) { return x.apply(OpKind::Abs).apply(OpKind::Pow, static_cast<double>(p)); }
-Term root(Term sum, int64_t p) { return sum.apply(OpKind::Pow, 1 / static_cast<double>(p)); }
+Term root(Term sum, int64_t p) {
+  return p == 2 ? sum.apply(OpKind::Sqrt) : sum.apply(OpKind::Pow, 1 / static_cast<double>(p));
+}
 
 /// The attributes of the average whose windows count all their elements. Pads are explicit and long enough for the last
 /// window, which ceil_mode may let exceed the operand. If only a run knows that, they are long enough for one more

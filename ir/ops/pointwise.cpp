@@ -7,6 +7,7 @@
 #include "ir/ops/pointwise.h"
 
 #include <cmath>
+#include <limits>
 
 #include "ir/ops/gradient.h"
 #include "ir/ops/strings/casts.h"
@@ -143,12 +144,18 @@ Term share(const Term& g, const Term& larger, const Term& smaller) {
   return (larger == smaller).choose(g * 0.5, (larger < smaller).choose(g.scalar(0), g));
 }
 
+/// x to the power of 0.5: as the root, but +0 for -0 and +inf for -inf.
+Term root_as_power(const Term& x) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  return (x == -infinity).choose(x.scalar(infinity), x.apply(OpKind::Sqrt).apply(OpKind::Abs));
+}
+
 /// A power by a simple exponent as products, a root or a reciprocal: std::pow is a library function.
 std::vector<ValueId> decompose_power(Builder& build, const OpView& op) {
   const double exponent = *simple_exponent(op);
   const ValueId x = op.op().inputs[0];
   if (exponent == 1) return {x};
-  if (exponent == 0.5) return {build.op(OpKind::Sqrt, {x})};
+  if (exponent == 0.5) return {root_as_power(Term(build, x)).value()};
   if (exponent == -1) return {build.op(OpKind::Reciprocal, {x})};
   const ValueId square = build.op(OpKind::Mul, {x, x});
   return {exponent == 2 ? square : build.op(OpKind::Mul, {square, x})};

@@ -132,7 +132,7 @@ bool write_out_functions(OnnxModel& model, const Schedule* schedule, std::option
   if (!goes_with_training(*schedule, diags) || !inline_functions(model, diags)) return false;
   const bool rounds_to_f16 =
       std::ranges::any_of(schedule->precision, [](const PrecisionEntry& entry) { return entry.dtype == DType::F16; });
-  step = write_training_step(model, *schedule->train, rounds_to_f16, diags);
+  step = write_training_step(model, *schedule, rounds_to_f16, diags);
   if (!step || !inline_functions(model, diags)) return false;
   sort_nodes(model.graph);
   share_equal_nodes(model.graph);

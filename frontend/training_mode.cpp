@@ -5,6 +5,8 @@
 #include <unordered_set>
 
 #include "frontend/micro_batch_statistics.h"
+#include "ir/base/contains.h"
+#include "ir/name_pattern.h"
 
 namespace weftc {
 
@@ -14,8 +16,8 @@ constexpr int kOpset = 18;  // of added nodes
 
 class TrainingForm {
  public:
-  TrainingForm(OnnxModel& model, const TrainRequest& request, Diags& diags)
-      : model_(model), request_(request), diags_(diags) {}
+  TrainingForm(OnnxModel& model, const Schedule& schedule, Diags& diags)
+      : model_(model), schedule_(schedule), request_(*schedule.train), diags_(diags) {}
   std::optional<RunningStatistics> run();
 
  private:
@@ -30,6 +32,7 @@ class TrainingForm {
   void warn_of_export() const;
 
   OnnxModel& model_;
+  const Schedule& schedule_;
   const TrainRequest& request_;
   Diags& diags_;
   std::unordered_set<std::string> initialisers_;
@@ -40,6 +43,29 @@ class TrainingForm {
   bool has_dropout_ = false, has_choice_ = false;
   int index_ = 0;  // of the next node, counting subgraphs
 };
+
+/// In how many slices an entry cuts the batch, the first dimension of an input.
+int slices_of_batch(const ShardEntry& entry, const Mesh& mesh) {
+  int slices = 1;
+  for (const AxisRequest& request : entry.axes)
+    for (const MeshAxis& axis : mesh)
+      if (!request.replicated && request.dim == 0 && contains(request.axes, axis.name)) slices *= axis.size;
+  return slices;
+}
+
+/// In how many slices the schedule cuts the batch. All inputs with a batch are cut alike.
+int slices_of_batch(const OnnxModel& model, const Schedule& schedule) {
+  int slices = 1;
+  for (const ShardEntry& entry : schedule.shard) {
+    const NamePattern pattern(entry.target.text);
+    const bool is_input = entry.target.kind == Selector::Kind::Name &&
+                          std::ranges::any_of(model.graph.inputs, [&](const OnnxValue& input) {
+                            return pattern.match(input.name).has_value();
+                          });
+    if (is_input) slices = std::max(slices, slices_of_batch(entry, schedule.mesh));
+  }
+  return slices;
+}
 
 bool has_training_form(const OnnxNode& node) {
   const OnnxAttr* mode = node.find("training_mode");
@@ -116,7 +142,7 @@ std::vector<OnnxNode> TrainingForm::change_normalization(OnnxNode& node, const L
   node.outputs.resize(3);  // opsets up to 13 declare two more, which are redundant
   for (const size_t operand : {3, 4}) carry(node, operand, loc);
   if (request_.mode != TrainMode::TrainByMicroBatch) return {};
-  return normalize_micro_batches(node, request_.accumulate, kEvaluates);
+  return normalize_micro_batches(node, request_.accumulate, slices_of_batch(model_, schedule_), kEvaluates);
 }
 
 void TrainingForm::change(std::vector<OnnxNode>& nodes, bool is_subgraph) {
@@ -192,9 +218,9 @@ std::optional<RunningStatistics> TrainingForm::run() {
 
 }  // namespace
 
-std::optional<RunningStatistics> put_into_training_form(OnnxModel& model, const TrainRequest& request, Diags& diags) {
-  if (request.mode == TrainMode::Eval) return RunningStatistics{};
-  return TrainingForm(model, request, diags).run();
+std::optional<RunningStatistics> put_into_training_form(OnnxModel& model, const Schedule& schedule, Diags& diags) {
+  if (schedule.train->mode == TrainMode::Eval) return RunningStatistics{};
+  return TrainingForm(model, schedule, diags).run();
 }
 
 }  // namespace weftc

@@ -25,8 +25,8 @@ inline constexpr const char* kEvaluates = "train.evaluates";
 /// Initialisers that are means over the batches of all steps, each with the name of its value after a step.
 using RunningStatistics = std::map<std::string, std::string>;
 
-/// Converts the nodes of a model whose functions are inlined to the form for training, unless the request is for
-/// `eval`. Nothing after reporting.
-std::optional<RunningStatistics> put_into_training_form(OnnxModel& model, const TrainRequest& request, Diags& diags);
+/// Converts the nodes of a model whose functions are inlined to the form for training, unless the schedule's `train:`
+/// is for `eval`. Nothing after reporting.
+std::optional<RunningStatistics> put_into_training_form(OnnxModel& model, const Schedule& schedule, Diags& diags);
 
 }  // namespace weftc

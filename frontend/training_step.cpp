@@ -35,14 +35,15 @@ struct Parameter {
 
 class TrainingStep {
  public:
-  TrainingStep(OnnxModel& model, const TrainRequest& request, bool scales_loss, Diags& diags)
+  TrainingStep(OnnxModel& model, const Schedule& schedule, bool scales_loss, Diags& diags)
       : model_(model),
-        request_(request),
+        schedule_(schedule),
+        request_(*schedule.train),
         scales_loss_(scales_loss),
         diags_(diags),
         functions_(model, diags),
         step_(model),
-        choice_(model, request, diags) {}
+        choice_(model, *schedule.train, diags) {}
   std::optional<WrittenStep> run();
 
  private:
@@ -70,6 +71,7 @@ class TrainingStep {
   std::vector<std::string> known_names() const;
 
   OnnxModel& model_;
+  const Schedule& schedule_;
   const TrainRequest& request_;
   const bool scales_loss_;
   Diags& diags_;
@@ -291,7 +293,7 @@ std::vector<const OnnxTensor*> TrainingStep::bind(const std::unordered_set<std::
 
 /// Carries statistics of the batches, which have no derivative, as states; false after reporting.
 bool TrainingStep::carry_statistics() {
-  const std::optional<RunningStatistics> statistics = put_into_training_form(model_, request_, diags_);
+  const std::optional<RunningStatistics> statistics = put_into_training_form(model_, schedule_, diags_);
   if (!statistics) return false;
   for (const OnnxValue& input : model_.graph.inputs)
     if (input.name == kEvaluates) evaluates_ = kEvaluates;
@@ -460,9 +462,9 @@ std::optional<WrittenStep> TrainingStep::run() {
 
 }  // namespace
 
-std::optional<WrittenStep> write_training_step(OnnxModel& model, const TrainRequest& request, bool scales_loss,
+std::optional<WrittenStep> write_training_step(OnnxModel& model, const Schedule& schedule, bool scales_loss,
                                                Diags& diags) {
-  return TrainingStep(model, request, scales_loss, diags).run();
+  return TrainingStep(model, schedule, scales_loss, diags).run();
 }
 
 }  // namespace weftc

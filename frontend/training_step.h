@@ -17,10 +17,10 @@ struct WrittenStep {
   std::vector<TrainedState> states;
 };
 
-/// Writes the step into a model without calls of functions. Its outputs are then the loss, requested metrics, and the
-/// next value of each state. Functions of the step are called, not yet inlined. `scales_loss`: small derivatives would
-/// be rounded to 0 (loss_scaling.h). Nothing after reporting.
-std::optional<WrittenStep> write_training_step(OnnxModel& model, const TrainRequest& request, bool scales_loss,
+/// Writes the step of the schedule's `train:` into a model without calls of functions. Its outputs are then the loss,
+/// requested metrics, and the next value of each state. Functions of the step are called, not yet inlined.
+/// `scales_loss`: small derivatives would be rounded to 0 (loss_scaling.h). Nothing after reporting.
+std::optional<WrittenStep> write_training_step(OnnxModel& model, const Schedule& schedule, bool scales_loss,
                                                Diags& diags);
 
 }  // namespace weftc

@@ -9,11 +9,12 @@
 //
 // Batch, queries and past may have run-time lengths. The total length is then one too; models compute it from the shape
 // of their mask. A past of known length may be a buffer with room for the new keys. One of run-time length has earlier
-// keys only.
+// keys only. Beside such a buffer, the total length may be data. Each run then counts it.
 #include <algorithm>
 
 #include "ir/ops/formula.h"
 #include "ir/ops/operand_shapes.h"
+#include "ir/ops/selection.h"
 
 namespace weftc {
 
@@ -43,6 +44,17 @@ std::optional<Length> given_total(const OpView& op) {
 /// Whether the past may have room for the new keys: its length is known. A past of run-time length, such as one that
 /// grows with the tokens, has earlier keys only. The total length is then the number of these and the new ones.
 bool has_room(const Extents& e) { return !e.past.is_run_time() && e.past.bound > 0; }
+
+bool has_run_time_dim(const OpView& op, int input) {
+  return op.has(input) && std::ranges::any_of(op.type(input).shape, &Extent::is_run_time);
+}
+
+/// Whether only data gives the total length, beside a buffer with room for the new keys.
+bool is_counted(const OpView& op) {
+  const bool is_buffer = op.has(kPastKey) && op.type(kPastKey).shape[2].bound > 0;
+  return is_buffer && op.has(kTotal) && !given_total(op) && !has_run_time_dim(op, kQuery) &&
+         !has_run_time_dim(op, kPastKey);
+}
 
 std::optional<Extents> extents_of(const OpView& op) {
   const int64_t heads = op.op().integer_or("num_heads", 0), key_heads = op.op().integer_or("kv_num_heads", 0);
@@ -128,16 +140,15 @@ bool has_open_lengths_only(const OpView& op) {
   return !op.has(kScores) || has_ndim(op, kScores, 4, 4);
 }
 
-/// A total length that only data gives is assumed to be the past and the new keys, whose lengths must be known then.
+/// A total length that only data gives is counted. Without a buffer it is that of the new keys.
 bool is_total_known(const OpView& op) {
   if (given_total(op)) return true;
-  for (const int i : {kQuery, kPastKey})
-    for (int d = 0; op.has(i) && d < op.type(i).ndim(); ++d)
-      if (op.type(i).shape[static_cast<size_t>(d)].is_run_time())
-        return op.fail("group-query-total-unsupported",
-                       "total_sequence_length is data here; beside a dimension of run-time length it must be computed "
-                       "from shapes");
-  return true;
+  const auto beside = [&](const char* what) {
+    return op.fail("group-query-total-unsupported",
+                   "total_sequence_length is data here; beside {} it must be computed from shapes", what);
+  };
+  if (has_run_time_dim(op, kQuery) || has_run_time_dim(op, kPastKey)) return beside("a dimension of run-time length");
+  return !is_counted(op) || (op.has(kScores) ? beside("attention_bias") : may_have_counts(op));
 }
 
 bool infer_group_query(const OpView& op, std::vector<TensorType>& results) {
@@ -165,6 +176,7 @@ class GroupQuery {
   GroupQuery(Builder& build, const OpView& op) : build_(build), op_(op), own_(op.op()), e_(*extents_of(op)) {
     for (int r = 1; r < static_cast<int>(own_.outputs.size()); ++r)
       if (own_.outputs[static_cast<size_t>(r)]) e_.total = op.result_type(r).shape[2];
+    if (is_counted(op)) count_total();
   }
 
   std::vector<ValueId> run() {
@@ -188,6 +200,19 @@ class GroupQuery {
   }
 
  private:
+  /// Makes a run-time length of a total length in data. One that is too small or too large for the buffer and the new
+  /// keys is looked up outside of a table, which the program reports.
+  void count_total() {
+    const Length past = length_of(e_.past), queries = length_of(e_.queries);
+    const Term given = Term(build_, own_.inputs[kTotal]).cast(DType::I64).reshape({});
+    const Term table = positions(build_, DType::I64, e_.past.bound + 1, 0, 1);
+    const Term earlier = gather(build_, table, given - number(queries), 0);
+    const Extent counted = build_.counted_extent((earlier + number(queries)).value(), (past + queries).high());
+    e_.sum = length_of(counted);
+    e_.total = op_.extent(maximum(past, e_.sum));
+    if (e_.batch == Extent{1}) e_.before = e_.sum - queries;
+  }
+
   Term by_heads(Term x, int64_t heads, int norm) {
     Term split = x.reshape_to({e_.batch, e_.queries, {heads}, {e_.size}});
     if (norm >= 0 && op_.has(norm))
@@ -206,14 +231,8 @@ class GroupQuery {
     // A number looked up by itself, so that a request with a last key after the end of the cache is refused.
     const Term keys = positions(build_, DType::I64, e_.total, 0, 1);
     const Term last = gather(build_, keys, Term(build_, own_.inputs[kSeqlens]).cast(DType::I64), 0);
-    Term all = last.reshape_to({e_.batch, {1}, {1}, {1}}) + 1.0 - number(queries);
-    if (op_.has(kTotal) && !given_total(op_)) all = all + excess();
+    const Term all = last.reshape_to({e_.batch, {1}, {1}, {1}}) + 1.0 - number(queries);
     return earlier.low() > 0 ? all : (number(earlier) > 0.0).choose(all, all.scalar(0));
-  }
-  /// Difference between a total length in data and its assumed value. It must be 0, else the request is refused.
-  Term excess() {
-    const Term given = Term(build_, own_.inputs[kTotal]).cast(DType::I64).reshape({1, 1, 1, 1});
-    return gather(build_, positions(build_, DType::I64, 1, 0, 1), given - number(e_.sum), 0);
   }
   /// The position of each query: [batch, 1, queries, 1], or [1, 1, queries, 1] if it is the same for all requests.
   Term query_positions() {
@@ -332,6 +351,7 @@ const OpDef kGroupQueryAttention{
     .infer = infer_group_query,
     .canonicalize = canonical_group_query,
     .relate = relate_group_query,
-    .decompose = [](Builder& build, const OpView& op) { return GroupQuery(build, op).run(); }};
+    .decompose = [](Builder& build, const OpView& op) { return GroupQuery(build, op).run(); },
+    .is_typed_by_parts = is_counted};
 
 }  // namespace weftc

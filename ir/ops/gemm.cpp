@@ -4,6 +4,7 @@
 //   Gemm(A, B, C, transB)  ->  Add(Mul(MatMul(A, Transpose(B)), alpha), Mul(C, beta))     factors of 1 are left out
 //
 // A product of integers is an integer product. A factor that is not an integer scales it in f64.
+#include <algorithm>
 #include <cmath>
 
 #include "ir/ops/formula.h"
@@ -76,20 +77,30 @@ std::vector<ValueId> decompose_gemm(Builder& build, const OpView& op) {
   return {scaled_sum({build, build.op(OpKind::MatMul, {a, b})}, alpha, c, beta)};
 }
 
-/// The shape with its last two dims swapped.
-Shape swapped(const Shape& shape) {
-  Shape result = shape;
-  std::swap(result[result.size() - 1], result[result.size() - 2]);
-  return result;
+/// The dims of operand 0 or 1 of a FusedMatMul, or a list with an entry for each, in MatMul's order. A transposed batch
+/// stands between the two dims of the matrices.
+template <class List>
+List as_matrices(const Op& op, int operand, List list) {
+  if (transposes(op, operand == 0 ? "transBatchA" : "transBatchB"))
+    std::rotate(list.begin(), list.begin() + 1, list.end() - 1);
+  if (transposes(op, operand == 0 ? "transA" : "transB")) std::swap(list[list.size() - 1], list[list.size() - 2]);
+  return list;
 }
 
-/// MatMul's rule on operands with their last two dims swapped.
+/// A batch can be transposed between operands of the same number of dimensions.
+bool has_fitting_batches(const OpView& op) {
+  if (!transposes(op.op(), "transBatchA") && !transposes(op.op(), "transBatchB")) return true;
+  const int a = op.type(0).ndim(), b = op.type(1).ndim();
+  return (a == b && a > 2) || op.fail("fused-matmul-batch",
+                                      "transBatchA and transBatchB need operands of the same number of dimensions, at "
+                                      "least 3, not {} and {}",
+                                      a, b);
+}
+
+/// MatMul's rule.
 bool infer_fused_matmul(const OpView& op, std::vector<TensorType>& results) {
-  if (!same_dtypes(op) || !has_ndim(op, 0, 2) || !has_ndim(op, 1, 2)) return false;
-  if (transposes(op.op(), "transBatchA") || transposes(op.op(), "transBatchB"))
-    return op.fail("fused-matmul-batch-unsupported", "transBatchA and transBatchB are not supported");
-  const Shape a = transposes(op.op(), "transA") ? swapped(op.type(0).shape) : op.type(0).shape;
-  const Shape b = transposes(op.op(), "transB") ? swapped(op.type(1).shape) : op.type(1).shape;
+  if (!same_dtypes(op) || !has_ndim(op, 0, 2) || !has_ndim(op, 1, 2) || !has_fitting_batches(op)) return false;
+  const Shape a = as_matrices(op.op(), 0, op.type(0).shape), b = as_matrices(op.op(), 1, op.type(1).shape);
   std::optional<Shape> shape = broadcast({Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2)});
   if (!one_extent(a.back(), b[b.size() - 2]) || !shape)
     return op.fail("fused-matmul-dims", "shapes {} and {} do not multiply", shape_text(a), shape_text(b));
@@ -99,18 +110,14 @@ bool infer_fused_matmul(const OpView& op, std::vector<TensorType>& results) {
   return true;
 }
 
-/// Swaps the last two dims.
-ValueId matrix_transpose(Builder& build, ValueId x) {
-  std::vector<int64_t> perm = range_of(0, build.type(x).ndim());
-  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  return build.transpose(x, perm);
-}
-
 std::vector<ValueId> decompose_fused_matmul(Builder& build, const OpView& op) {
-  const Op& matmul = op.op();
-  ValueId a = matmul.inputs[0], b = matmul.inputs[1];
-  if (transposes(matmul, "transA")) a = matrix_transpose(build, a);
-  if (transposes(matmul, "transB")) b = matrix_transpose(build, b);
+  const Op matmul = op.op();  // NOLINT(performance-unnecessary-copy-initialization): ops move
+  const auto matrices = [&](int operand) {
+    const std::vector<int64_t> dims = range_of(0, op.type(operand).ndim()), perm = as_matrices(matmul, operand, dims);
+    const ValueId x = matmul.inputs[static_cast<size_t>(operand)];
+    return perm == dims ? x : build.transpose(x, perm);
+  };
+  const ValueId a = matrices(0), b = matrices(1);
   return {scaled_sum({build, build.op(OpKind::MatMul, {a, b})}, real_of(matmul, "alpha"), {}, 0)};
 }
 

@@ -4,8 +4,10 @@
 //   Pad(x f32[2, 3], [0, 1, 0, 0])               ->  f32[2, 4]: one element before each row
 //   Pad(x f32[n, 3], [0, 0, -n % 4, 0])          ->  Concat(x, fill values f32[-n % 4, 3])
 //   Pad of mode edge (x f32[8], [3, -2])         ->  Pad of mode edge (Pad(x, [0, -2]), [3, 0])
+//   Pad(x f32[8], [1, 0], v f32[])               ->  Where(an index i of x, Pad(x, [1, 0]), v)
 #include <algorithm>
 
+#include "ir/ops/formula.h"
 #include "ir/ops/gradient.h"
 #include "ir/ops/index.h"
 #include "ir/ops/relations.h"
@@ -60,10 +62,19 @@ static Length uncut(const Extent& extent, const Length& before, const Length& be
   return length_of(extent) + minimum(before, 0) + minimum(behind, 0);
 }
 
+/// Whether only a run knows the fill value.
+static bool has_run_time_fill(const OpView& op) { return op.has(2) && !repeats_elements(op); }
+
+static bool is_fill(const OpView& op, int input) {
+  return (op.type(input).count() == 1 && op.type(input).dtype == op.type(0).dtype) ||
+         op.fail("pad-value", "the fill value must be one element of type {}, not {} of type {}",
+                 dtype_name(op.type(0).dtype), shape_text(op.type(input).shape), dtype_name(op.type(input).dtype));
+}
+
 /// Pad-18: pads may be negative, which cuts. Modes that repeat elements need at least one.
 static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   if (!op.lengths_of("pads", 1) && !is_given(op, 1, "pads", "list of pads")) return false;
-  if (!is_known(op, 2, "value", "fill value") || !is_known(op, 3, "axes", "list of axes")) return false;
+  if ((has_run_time_fill(op) && !is_fill(op, 2)) || !is_known(op, 3, "axes", "list of axes")) return false;
   const std::string& mode = text_of(op.op(), "mode");
   const std::optional<std::vector<Length>> pads = full_pads(op);
   if (!pads) return false;
@@ -140,9 +151,33 @@ static std::vector<ValueId> cut_and_repeat(Builder& build, const OpView& op) {
   return {build.op(OpKind::Pad, {cut}, {{"mode", text_of(op.op(), "mode")}, {"pads", adds}})};
 }
 
+/// Pads with zeros, and then replaces the elements that the operand does not have.
+static std::vector<ValueId> fill_at_run_time(Builder& build, const OpView& op) {
+  const Op own = op.op();  // NOLINT(performance-unnecessary-copy-initialization): ops move
+  const std::vector<Length> pads = *full_pads(op);
+  const Shape shape = op.type(0).shape;
+  const int ndim = op.type(0).ndim();
+  const Term fill = Term(build, own.inputs[2]).reshape({});
+  std::vector<ValueId> inputs{own.inputs[0]};
+  if (op.has(1)) inputs.push_back(own.inputs[1]);
+  const Term all(build, build.op(OpKind::Pad, inputs, own.attrs));
+  const auto number = [&](const Length& length) { return Term(build, build.length(length)); };
+  std::optional<Term> is_inside;
+  for (int d = 0; d < ndim; ++d) {
+    const Length &before = pads[static_cast<size_t>(d)], &behind = pads[static_cast<size_t>(ndim + d)];
+    if (before == 0 && behind == 0) continue;
+    const Extent& extent = shape[static_cast<size_t>(d)];
+    const Term at = positions(build, DType::I64, all.shape()[static_cast<size_t>(d)], d, ndim);
+    const Term fits = at >= number(before) && at < number(before + length_of(extent));
+    is_inside = is_inside ? *is_inside && fits : fits;
+  }
+  return {(is_inside ? is_inside->choose(all, fill) : all).value()};
+}
+
 /// Run-time pads become a Concat with fill values; constant pads remain a Pad.
 static std::vector<ValueId> decompose_pad(Builder& build, const OpView& op) {
   if (repeats_elements(op)) return cut_and_repeat(build, op);
+  if (has_run_time_fill(op)) return fill_at_run_time(build, op);
   const std::vector<Length> pads = *full_pads(op);
   const size_t ndim = pads.size() / 2;
   std::vector<int64_t> numbers;
@@ -204,7 +239,7 @@ static bool has_known_pads(const OpView& op) { return op.op().has("pads"); }
 static bool is_view(const OpView& op) {
   const std::vector<int64_t> pads = ints_of(op.op(), "pads");
   const bool cuts = std::ranges::any_of(pads, [](int64_t pad) { return pad < 0; });
-  return has_known_pads(op) && !(cuts && repeats_elements(op));
+  return has_known_pads(op) && !has_run_time_fill(op) && !(cuts && repeats_elements(op));
 }
 
 /// For the other modes: adds the derivatives of all copies of an element, one dimension after another.
@@ -257,6 +292,6 @@ const OpDef kPad{.kind = OpKind::Pad,
                  .eval = eval_pad,
                  .decompose = decompose_pad,
                  .is_primitive = is_view,
-                 .is_typed_by_parts = [](const OpView& op) { return !has_known_pads(op); }};
+                 .is_typed_by_parts = [](const OpView& op) { return !has_known_pads(op) || op.has(2); }};
 
 }  // namespace weftc

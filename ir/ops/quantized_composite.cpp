@@ -37,11 +37,16 @@ std::vector<ValueId> decompose_quantized_binary(Builder& build, const OpView& op
   return {quantized(build, op, real, 6, 7, op.result_type(0).dtype).value()};
 }
 
+bool has_channels_last(const OpView& op) { return op.op().integer_or("channels_last", 0) != 0; }
+
 /// `kKind` on the real numbers, with the attributes that `attrs` returns.
 template <OpKind kKind, Attrs (*attrs)(const OpView&)>
 std::vector<ValueId> decompose_quantized_unary(Builder& build, const OpView& op) {
-  const Term x = dequantized(build, op, kFirst);
-  const Term y(build, build.op(kKind, {x.value()}, attrs(op)));
+  const std::vector<int64_t> dims = range_of(0, op.type(0).ndim());
+  Term x = dequantized(build, op, kFirst);
+  if (has_channels_last(op)) x = x.transpose(with_channels_first(dims));
+  Term y(build, build.op(kKind, {x.value()}, attrs(op)));
+  if (has_channels_last(op)) y = y.transpose(with_channels_last(dims));
   return {quantized(build, op, y, 3, 4, op.result_type(0).dtype).value()};
 }
 
@@ -61,22 +66,31 @@ bool infer_quantized_softmax(const OpView& op, std::vector<TensorType>& results)
   return op.axis("axis", op.type(0).ndim()) && infer_quantized_unary(op, results);
 }
 
-bool has_channels_first(const OpView& op) {
-  return int_of(op.op(), "channels_last") == 0 ||
-         op.fail("pool-channels-last-unsupported", "'channels_last' is not supported");
+/// The shape of the first operand with its channels after the batch.
+Shape image_shape(const OpView& op) {
+  return has_channels_last(op) ? with_channels_first(op.type(0).shape) : op.type(0).shape;
+}
+
+void set_image(TensorType& type, const OpView& op, const Shape& shape) {
+  type.shape = has_channels_last(op) ? with_channels_last(shape) : shape;
 }
 
 bool infer_quantized_pool(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_channels_first(op) || !infer_quantized_unary(op, results)) return false;
-  std::vector<TensorType> pooled;
-  if (!op_def(OpKind::AveragePool).infer(op, pooled)) return false;
-  results[0].shape = pooled[0].shape;
-  return true;
+  if (!has_ndim(op, 0, 3) || !infer_quantized_unary(op, results)) return false;
+  if (!op.op().has("kernel_shape")) return op.fail("pool-kernel", "'kernel_shape' is missing");
+  const Shape image = image_shape(op);
+  if (!is_fixed_dim(op, 0, has_channels_last(op) ? op.type(0).ndim() - 1 : 1)) return false;
+  const std::optional<Window> window = window_of(op, {});
+  const std::optional<Shape> y = window ? windows_shape(op, *window, image[1], image) : std::nullopt;
+  if (y) set_image(results[0], op, *y);
+  return y.has_value();
 }
 
 bool infer_quantized_global_pool(const OpView& op, std::vector<TensorType>& results) {
-  if (!has_channels_first(op) || !has_ndim(op, 0, 2) || !infer_quantized_unary(op, results)) return false;
-  for (int d = 2; d < results[0].ndim(); ++d) results[0].shape[d] = {1, {}};
+  if (!has_ndim(op, 0, 2) || !infer_quantized_unary(op, results)) return false;
+  Shape image = image_shape(op);
+  for (size_t d = 2; d < image.size(); ++d) image[d] = {1, {}};
+  set_image(results[0], op, image);
   return true;
 }
 

@@ -5,6 +5,8 @@
 //                                                      out 1        [-----]
 //                                                      out 2              [-----]
 #pragma once
+#include <algorithm>
+
 #include "ir/ops/record.h"
 
 namespace weftc {
@@ -31,6 +33,17 @@ std::optional<Shape> windows_shape(const OpView& op, const Window& window, const
 /// channels of a group.
 std::optional<Shape> convolution_shape(const OpView& op, int filters);
 std::optional<Shape> convolution_shape(const OpView& op, int filters, const Shape& image);
+/// The dims of an image, or a list with an entry for each, with the channels after the batch or after all other dims.
+template <class List>
+List with_channels_first(List list) {
+  std::rotate(list.begin() + 1, list.end() - 1, list.end());
+  return list;
+}
+template <class List>
+List with_channels_last(List list) {
+  std::rotate(list.begin() + 1, list.begin() + 2, list.end());
+  return list;
+}
 /// Factors of a convolution of operand 0 with the filters of operand 1.
 FactorRule factors_convolution(const OpView& op);
 /// As canonical_window.

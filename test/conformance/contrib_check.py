@@ -74,6 +74,11 @@ def group_query_cases():
     yield "steps", [*step(1, 3, 8, 5), *cache], outputs, rotated
     yield "batch", [*step(2, 1, 6, 5, [5, 3]), *cache], outputs, rotated
     yield "shared", [*step(1, 1, 6, 10), *cache], outputs, rotated
+    for name, total, lengths in ("counted", 5, [4, 2]), ("counted_full", 8, [7, 5]), ("counted_growing", 9, [8, 6]):
+        *operands, known = step(2, 1, total, 8, lengths)
+        yield name, [*operands, known.array, *cache], outputs, rotated
+    yield "counted_prompt", [*step(1, 5, 5, 8)[:6], integers(5)], outputs, heads
+    yield "counted_tokens", [*step(1, 3, 6, 8)[:6], integers(6)], outputs, heads
     yield "window", [*step(1, 1, 6, 5), *cache], outputs, {**rotated, "local_window_size": 3}
     yield "softcap", step(1, 2, 7, 5), outputs, {**heads, "softcap": 2.0, "scale": 0.5}
     yield "scores", [*step(1, 1, 6, 5), *cache, None, real(1, 4, 1, 6)], outputs, rotated
@@ -164,7 +169,7 @@ def fused_cases():
     """(operator, name, operands, outputs, attributes)"""
     image, filters, bias = real(1, 3, 6, 5), Weight(real(4, 3, 3, 3)), Weight(real(4))
     for activation, params in {"Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.1], "Clip": [-0.2, 0.3],
-                               "HardSigmoid": [0.2, 0.4]}.items():
+                               "HardSigmoid": [0.2, 0.4], "HardSwish": []}.items():
         attrs = {"activation": activation, "pads": [1, 1, 1, 1], **({"activation_params": params} if params else {})}
         yield "FusedConv", activation.lower(), [image, filters, bias], (FLOAT,), attrs
     yield "FusedConv", "added", [image, filters, bias, real(1, 4, 6, 5)], (FLOAT,), {
@@ -173,6 +178,11 @@ def fused_cases():
     matrices = [real(3, 4), Weight(real(5, 4)), Weight(real(5))]
     yield "FusedGemm", "relu", matrices, (FLOAT,), {"activation": "Relu", "transB": 1, "alpha": 0.5}
     yield "FusedGemm", "leaky", matrices, (FLOAT,), {"activation": "LeakyRelu", "activation_alpha": 0.2, "transB": 1}
+    for activation in "Softplus", "Softsign":
+        yield "FusedGemm", activation.lower(), matrices, (FLOAT,), {"activation": activation, "transB": 1}
+    yield "FusedMatMul", "batch_between", [real(3, 2, 4), real(2, 4, 5)], (FLOAT,), {"transBatchA": 1}
+    yield "FusedMatMul", "batches_between", [real(4, 2, 6, 3), real(5, 2, 6, 4)], (FLOAT,), {
+        "transA": 1, "transB": 1, "transBatchA": 1, "transBatchB": 1}
     yield "FusedMatMul", "turned", [real(2, 4, 3), real(2, 5, 4)], (FLOAT,), {"transA": 1, "transB": 1, "alpha": 0.5}
     words = [np.array([[1, 4, 0], [2, 2, 3]], np.int32), np.array([[0, 0, 1], [0, 1, 1]], np.int32), Weight(real(5, 8)),
              Weight(real(6, 8)), Weight(real(2, 8)), Weight(real(8)), Weight(real(8))]

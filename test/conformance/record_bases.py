@@ -36,7 +36,7 @@ def quantised():
     yield "QLinearSigmoid", [*a, scale(0.004), zero(1)], (UINT8,), {}
     yield "QLinearLeakyRelu", [*a, *y], (UINT8,), {"alpha": 0.1}
     yield "QLinearSoftmax", [*a, scale(1 / 256), zero(0)], (UINT8,), {"axis": -1, "opset": 13}
-    image = [byte(1, 2, 6, 6), scale(0.02), zero(3)]
+    image = [byte(1, 3, 6, 6), scale(0.02), zero(3)]
     yield "QLinearAveragePool", [*image, *y], (UINT8,), {"kernel_shape": [3, 3], "strides": [2, 2]}
     yield "QLinearGlobalAveragePool", [*image, *y], (UINT8,), {"channels_last": 0}
     yield "QLinearConcat", [*y, *a, *b], (UINT8,), {"axis": 1}

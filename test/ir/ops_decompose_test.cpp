@@ -140,6 +140,43 @@ static std::vector<Case> cases_of_both() {
   };
 }
 
+TEST_CASE("simple powers are those of std::pow, of zeros and infinities too") {
+  const std::vector<double> bases{0, -0.0, INFINITY, -INFINITY, kNan, -1, 4};
+  for (const double exponent : {1.0, 2.0, 3.0, 0.5, -1.0})
+    for (const double base : bases) {
+      OneOp one;
+      REQUIRE(one.add(OpKind::Pow, {one.input(reals({1}, {base})), one.constant(reals({}, {exponent}))}));
+      REQUIRE(one.decompose());
+      const double found = one.run()[0].at(0), wanted = std::pow(base, exponent);
+      CAPTURE(base), CAPTURE(exponent);
+      CHECK((std::isnan(wanted) ? std::isnan(found) : found == wanted));
+      CHECK((std::isnan(wanted) || std::signbit(found) == std::signbit(wanted)));
+    }
+}
+
+TEST_CASE("the fill value of a Pad may be known to a run only") {
+  const Tensor x = reals({2, 2}, {1, 2, 3, 4});
+  const auto padded = [&](const Tensor& fill, const Attrs& attrs) {
+    OneOp one;
+    const ValueId data = one.input(x), value = one.input(fill);
+    REQUIRE(one.add(OpKind::Pad, {data, {}, value}, attrs));
+    REQUIRE(one.decompose());
+    return one.run()[0];
+  };
+  const Tensor cut = padded(reals({}, {9}), {{"pads", Axes{0, 1, -1, 0}}}), wanted = reals({1, 3}, {9, 1, 2});
+  CHECK(cut.dims == wanted.dims);
+  CHECK(cut.real == wanted.real);
+  CHECK(padded(reals({1}, {kNan}), {{"pads", Axes{0, 0, 0, 0}}}).real == x.real);
+  CHECK(padded(reals({1}, {9}), {{"mode", std::string("edge")}, {"pads", Axes{0, 0, 0, 1}}}).real ==
+        std::vector<double>{1, 2, 2, 3, 4, 4});
+  for (const Tensor& fill : {reals({2}, {1, 2}), ints({}, {1})}) {
+    OneOp one;
+    const ValueId data = one.input(x), value = one.input(fill);
+    CHECK_FALSE(one.add(OpKind::Pad, {data, {}, value}, {{"pads", Axes{0, 1, 0, 0}}}));
+    CHECK(one.diags.text().find("[pad-value]") != std::string::npos);
+  }
+}
+
 TEST_CASE("ops with a reference of their own agree with their decomposition") {
   for (const Case& c : cases_of_both()) {
     OneOp one;

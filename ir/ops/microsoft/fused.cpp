@@ -1,6 +1,7 @@
 // Ops of com.microsoft that combine several ONNX ops: FusedGemm and FusedConv with an activation, NhwcConv, BiasAdd,
 // BiasSplitGelu. They are split again, because fusion finds its own kernels.
 #include <algorithm>
+#include <map>
 
 #include "ir/ops/formula.h"
 #include "ir/ops/window.h"
@@ -11,9 +12,15 @@ namespace {
 
 // Activations by ONNX Runtime's names.
 
+/// Activations without parameters.
+const std::map<std::string, OpKind> kPlainActivations{{"HardSwish", OpKind::HardSwish}, {"Relu", OpKind::Relu},
+                                                      {"Sigmoid", OpKind::Sigmoid},     {"Softplus", OpKind::Softplus},
+                                                      {"Softsign", OpKind::Softsign},   {"Tanh", OpKind::Tanh}};
+
 bool is_activation(const OpView& op) {
   const std::string& name = text_of(op.op(), "activation");
-  for (const char* known : {"", "Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid", "Elu"})
+  if (kPlainActivations.contains(name)) return true;
+  for (const char* known : {"", "LeakyRelu", "Clip", "HardSigmoid", "Elu"})
     if (name == known) return true;
   return op.fail("activation-unsupported", "the activation '{}' is not supported", printable(name));
 }
@@ -25,7 +32,7 @@ ValueId activated(Builder& build, ValueId x, const std::string& name, double fir
   if (name == "LeakyRelu") return build.op(OpKind::LeakyRelu, {x}, {{"alpha", first}});
   if (name == "Elu") return build.op(OpKind::Elu, {x}, {{"alpha", first}});
   if (name == "HardSigmoid") return build.op(OpKind::HardSigmoid, {x}, {{"alpha", first}, {"beta", second}});
-  return build.op(name == "Relu" ? OpKind::Relu : name == "Tanh" ? OpKind::Tanh : OpKind::Sigmoid, {x});
+  return build.op(kPlainActivations.at(name), {x});
 }
 
 /// The attributes of `op` that its parts have too.
@@ -91,30 +98,11 @@ std::vector<ValueId> decompose_fused_conv(Builder& build, const OpView& op) {
 
 // NhwcConv: the image has its channels last; filters have Conv's order.
 
-std::vector<int64_t> channels_first(int64_t ndim) {
-  std::vector<int64_t> perm = range_of(0, ndim);
-  perm.insert(perm.begin() + 1, ndim - 1);
-  perm.pop_back();
-  return perm;
-}
-
-std::vector<int64_t> channels_last(int64_t ndim) {
-  std::vector<int64_t> perm = range_of(0, ndim);
-  perm.push_back(1);
-  perm.erase(perm.begin() + 1);
-  return perm;
-}
-
 bool infer_nhwc_conv(const OpView& op, std::vector<TensorType>& results) {
   if (!same_dtypes(op) || !has_ndim(op, 0, 3)) return false;
-  const Shape& x = op.type(0).shape;
-  Shape image{x.front(), x.back()};
-  image.insert(image.end(), x.begin() + 1, x.end() - 1);
-  const std::optional<Shape> y = convolution_shape(op, 1, image);
+  const std::optional<Shape> y = convolution_shape(op, 1, with_channels_first(op.type(0).shape));
   if (!y || !has_fitting_bias(op, (*y)[1].bound)) return false;
-  Shape shape(*y);
-  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
-  results = {{op.type(0).dtype, shape, {}}};
+  results = {{op.type(0).dtype, with_channels_last(*y), {}}};
   return true;
 }
 
@@ -122,9 +110,9 @@ std::vector<ValueId> decompose_nhwc_conv(Builder& build, const OpView& op) {
   const Op own = op.op();  // NOLINT(performance-unnecessary-copy-initialization): ops move
   const int64_t ndim = op.type(0).ndim();
   std::vector<ValueId> inputs = own.inputs;
-  inputs[0] = build.transpose(inputs[0], channels_first(ndim));
+  inputs[0] = build.transpose(inputs[0], with_channels_first(range_of(0, ndim)));
   const ValueId y = build.op(OpKind::Conv, inputs, shared_attrs(own, kConvAttrs));
-  return {build.transpose(y, channels_last(ndim))};
+  return {build.transpose(y, with_channels_last(range_of(0, ndim)))};
 }
 
 // BiasAdd: x + bias + skip. BiasSplitGelu: the first half of x + bias times the Gelu of the second.

@@ -2,9 +2,8 @@
 // float; 2-bit and 4-bit integers are computed as 8-bit ones. The format determines the values of a small float's
 // codes.
 #pragma once
-#include <cmath>
+#include <bit>
 #include <cstdint>
-#include <limits>
 
 #include "weft/device_macros.h"
 
@@ -25,36 +24,55 @@ struct SmallFloatFormat {
                                                                              : 0);
 
   static WEFT_HD float value(int code) {
-    const int magnitude = code & kOnes, mantissa = magnitude & ((1 << kMantissa) - 1);
-    const int exponent = magnitude >> kMantissa;
-    const bool is_negative = (code >> kSignBit & 1) != 0;
-    if (kSpecials == Specials::MinusZero && is_negative && magnitude == 0)
-      return std::numeric_limits<float>::quiet_NaN();
-    if (magnitude > kLargest)
-      return kSpecials == Specials::Infinities && mantissa == 0 ? (is_negative ? -INFINITY : INFINITY)
-                                                                : std::numeric_limits<float>::quiet_NaN();
-    const float units = float(exponent != 0 ? (1 << kMantissa) + mantissa : mantissa);
-    const float value = std::ldexp(units, (exponent != 0 ? exponent : 1) - kBias - kMantissa);
-    return is_negative ? -value : value;
+    const int magnitude = code & kOnes;
+    const uint32_t sign = uint32_t(code >> kSignBit & 1) << 31;
+    // A number without a leading one is a multiple of the least number.
+    const float multiple = float(magnitude) * least();
+    const uint32_t normal = (uint32_t(magnitude) << kDropped) + (uint32_t(kBiasOfFloat - kBias) << kFloatMantissa);
+    uint32_t bits = sign | (magnitude < 1 << kMantissa ? std::bit_cast<uint32_t>(multiple) : normal);
+    if constexpr (kSpecials == Specials::Infinities) bits = magnitude == kLargest + 1 ? sign | kInfinity : bits;
+    if constexpr (kSpecials == Specials::Infinities) bits = magnitude > kLargest + 1 ? kNan : bits;
+    if constexpr (kSpecials == Specials::AllOnes) bits = magnitude > kLargest ? kNan : bits;
+    if constexpr (kSpecials == Specials::MinusZero) bits = code == 1 << kSignBit ? kNan : bits;
+    return std::bit_cast<float>(bits);
   }
 
-  /// Rounds to nearest, ties to even. A value that is too large saturates, or becomes NaN or an infinity.
+  /// Rounds to nearest, ties to even. A value that is too large saturates, or becomes NaN or an infinity. Without
+  /// branches, so that loops over elements are vectorised.
   static WEFT_HD int code(float x, bool saturates) {
-    const int sign = std::signbit(x) ? 1 << kSignBit : 0;
-    if (x != x) return kSpecials == Specials::MinusZero || kSpecials == Specials::None ? 1 << kSignBit : sign | kOnes;
-    const float magnitude = std::fabs(x);
-    int code = kLargest + 1;
-    if (magnitude <= 2 * value(kLargest)) {
-      const int exponent = magnitude == 0 ? 1 - kBias : std::ilogb(magnitude);
-      const int used = exponent < 1 - kBias ? 1 - kBias : exponent;
-      // A carry of the rounding moves into the exponent; subnormal numbers have no leading one.
-      code = ((used + kBias - 1) << kMantissa) + int(std::nearbyint(std::ldexp(magnitude, kMantissa - used)));
+    const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & ~kSign;
+    const int sign = int(bits >> 31) << kSignBit;
+    const int rounded = magnitude < kLeastNormal ? code_of_small(magnitude) : code_of_normal(magnitude);
+    constexpr bool kHasTooLarge = kSpecials == Specials::Infinities || kSpecials == Specials::AllOnes;
+    const int most = saturates || !kHasTooLarge ? kLargest : kLargest + 1;
+    int code = sign | (rounded < most ? rounded : most);
+    if constexpr (kSpecials == Specials::MinusZero) {
+      code = rounded == 0 ? 0 : code;
+      code = rounded > kLargest && !saturates ? 1 << kSignBit : code;
     }
-    if (code == 0 && kSpecials == Specials::MinusZero) return 0;
-    if (code <= kLargest) return sign | code;
-    if (saturates || kSpecials == Specials::None) return sign | kLargest;
-    if (kSpecials == Specials::Infinities) return sign | (kLargest + 1);
-    return kSpecials == Specials::MinusZero ? 1 << kSignBit : sign | kOnes;
+    const int nan = kHasTooLarge ? sign | kOnes : 1 << kSignBit;
+    return magnitude > kInfinity ? nan : code;
+  }
+
+ private:
+  static constexpr int kFloatMantissa = 23, kBiasOfFloat = 127, kDropped = kFloatMantissa - kMantissa;
+  static constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7f800000, kNan = 0x7fc00000;
+  static constexpr uint32_t kLeastNormal = uint32_t(kBiasOfFloat + 1 - kBias) << kFloatMantissa;
+
+  /// The least number above zero.
+  static constexpr WEFT_HD float least() {
+    return std::bit_cast<float>(uint32_t(kBiasOfFloat + 1 - kBias - kMantissa) << kFloatMantissa);
+  }
+  /// A carry of the rounding moves into the exponent.
+  static WEFT_HD int code_of_normal(uint32_t magnitude) {
+    const uint32_t odd = magnitude >> kDropped & 1;
+    const uint32_t rounded = (magnitude + (1u << (kDropped - 1)) - 1 + odd) >> kDropped;
+    return int(rounded) - ((kBiasOfFloat - kBias) << kMantissa);
+  }
+  /// An addition rounds to a multiple of the least number, which is the last place of `steps`.
+  static WEFT_HD int code_of_small(uint32_t magnitude) {
+    const float steps = least() * float(1 << kFloatMantissa);
+    return int(std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + steps) - std::bit_cast<uint32_t>(steps));
   }
 };
 
@@ -91,24 +109,22 @@ struct float8e8m0 {
   WEFT_COPIED_BY_MEMBER(float8e8m0)
   WEFT_HD float8e8m0(float value) : float8e8m0(rounded(value, false, 0)) {}
   WEFT_HD operator float() const {
-    return bits == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, int(bits) - 127);
+    constexpr uint32_t kNan = 0x7fc00000, kLeast = 0x00400000;
+    return std::bit_cast<float>(bits == 255 ? kNan : bits == 0 ? kLeast : uint32_t(bits) << 23);
   }
   /// `direction`: 0 up, 1 down, 2 to nearest, ties up. Negative numbers, which ONNX leaves open, become NaN.
   static WEFT_HD float8e8m0 rounded(float value, bool saturates, int direction) {
-    float8e8m0 result;
+    constexpr uint32_t kInfinity = 0x7f800000, kLeastNormal = 0x00800000, kLeast = 0x00400000, kMinusZero = 0x80000000;
+    const uint32_t given = std::bit_cast<uint32_t>(value), number = given == kMinusZero ? 0 : given;
+    const uint32_t below = number < kLeastNormal ? (number - kLeast) << 1 : number & (kLeastNormal - 1);
+    const bool goes_up = direction == 0 ? below > 0 : direction == 2 && below >= kLeast;
+    const uint32_t power = (number >> 23) + uint32_t(goes_up);
     const uint8_t too_large = saturates ? 254 : 255;
-    if (value != value || value < 0) {
-      result.bits = 255;
-    } else if (value == INFINITY) {
-      result.bits = too_large;
-    } else if (value < 0x1p-127f) {
-      result.bits = saturates ? 0 : 255;
-    } else {
-      const int exponent = std::ilogb(value);
-      const float over = std::ldexp(value, -exponent);
-      const int power = exponent + int(direction == 0 ? over > 1 : direction == 2 && over >= 1.5f);
-      result.bits = power > 127 ? too_large : uint8_t(power + 127);
-    }
+    float8e8m0 result;
+    result.bits = number > kInfinity ? 255
+                  : number < kLeast  ? uint8_t(saturates ? 0 : 255)
+                  : power > 254      ? too_large
+                                     : uint8_t(power);
     return result;
   }
 };

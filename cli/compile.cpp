@@ -20,6 +20,7 @@
 #include "ir/base/check.h"
 #include "ir/plan_walk.h"
 #include "ir/segments.h"
+#include "passes/plan/kernel_scratch.h"
 #include "passes/plan/make_plan.h"
 #include "passes/plan/merge_variants.h"
 #include "passes/proof/prove_plan.h"
@@ -100,11 +101,6 @@ std::optional<Plan> run_planning(const Compilation& c, const Options& options, D
     show_planning(options, reports);
     throw InternalError(format("while planning: {}", error.what()));
   }
-}
-
-/// The bytes that limits of memory count.
-int64_t needed_bytes(const Plan& plan, const Program& program) {
-  return program.own_bytes + program.window_bytes + program.thread_bytes + image_bytes(plan, program);
 }
 
 /// True if every rank's memory is within the schedule's limit, and within the memory of --machine's ranks.

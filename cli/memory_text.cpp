@@ -14,6 +14,7 @@
 #include "ir/base/contains.h"
 #include "ir/plan_walk.h"
 #include "ir/segments.h"
+#include "passes/plan/kernel_scratch.h"
 #include "passes/plan/memory_peak.h"
 
 namespace weftc {
@@ -235,10 +236,12 @@ std::string memory_text(const Plan& plan) {
   for (const Program& program : plan.programs) {
     const std::string threads =
         program.thread_bytes ? format(", {} for each of its threads", bytes_text(program.thread_bytes)) : "";
+    const int64_t scratch = scratch_bytes(plan, program);
+    const std::string of_kernels = scratch ? format(", {} that a kernel takes while it runs", bytes_text(scratch)) : "";
     text +=
-        format("memory of {}{}: {} of its own{}, {} that peers reach; weights {}\n",
+        format("memory of {}{}: {} of its own{}{}, {} that peers reach; weights {}\n",
                program.ranks.size() == 1 ? "" : "each of ", ranks_text(program.ranks), bytes_text(program.own_bytes),
-               threads, bytes_text(program.window_bytes), bytes_text(weight_bytes(plan, program)));
+               threads, of_kernels, bytes_text(program.window_bytes), bytes_text(weight_bytes(plan, program)));
     for (const MemoryKind kind : memories_of(program)) text += peak_text(memory, memory.peak(program, kind), kind);
     if (program.thread_bytes) text += kept_text(plan);
   }
@@ -256,6 +259,7 @@ std::string memory_json(const Plan& plan) {
     programs.push_back(json_object({{"ranks", json_list(ranks)},
                                     {"own_bytes", std::to_string(program.own_bytes)},
                                     {"thread_bytes", std::to_string(program.thread_bytes)},
+                                    {"scratch_bytes", std::to_string(scratch_bytes(plan, program))},
                                     {"window_bytes", std::to_string(program.window_bytes)},
                                     {"weight_bytes", std::to_string(image_bytes(plan, program))},
                                     {"peaks", json_list(peaks)}}));

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "ir/plan_walk.h"
-#include "ir/segments.h"
+#include "passes/plan/kernel_scratch.h"
 
 namespace weftc {
 
@@ -193,7 +193,7 @@ class BlockReader {
     for (const Program& program : plan_.programs)
       for (const int rank : program.ranks) {
         int64_t& bytes = made_.others[static_cast<size_t>(rank)];
-        bytes = program.own_bytes + program.window_bytes + program.thread_bytes + image_bytes(plan_, program);
+        bytes = needed_bytes(plan_, program);
         for (const auto& [place, own] : handed)
           if (plan_.places[place].holds(rank)) bytes -= own;
       }

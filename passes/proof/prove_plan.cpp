@@ -8,8 +8,8 @@
 
 #include "ir/base/contains.h"
 #include "ir/plan_walk.h"
-#include "ir/segments.h"
 #include "ir/text/plan_text.h"
+#include "passes/plan/kernel_scratch.h"
 #include "passes/plan/loop_rows.h"
 #include "passes/plan/plan_events.h"
 #include "passes/proof/prove_memory.h"
@@ -73,8 +73,7 @@ class Checks {
         if (buffer.window && first.kind != Position::Kind::Absent && first.offset != position.offset)
           wrong("window '{}' lies at {} and at {} in two programs", buffer.name, first.offset, position.offset);
       }
-      const int64_t image = image_bytes(plan_, program);
-      const int64_t peak = program.own_bytes + program.window_bytes + program.thread_bytes + image;
+      const int64_t peak = needed_bytes(plan_, program);
       if (plan_.target.memory && peak > plan_.target.memory)
         wrong("rank {} needs {} bytes of {}", program.ranks[0], peak, plan_.target.memory);
     }

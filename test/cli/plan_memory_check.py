@@ -93,7 +93,7 @@ def machine_text(draw, bytes_of_one, ranks):
 
 
 def needed(program):
-    return sum(program[part] for part in ("own_bytes", "thread_bytes", "window_bytes", "weight_bytes"))
+    return sum(program[part] for part in ("own_bytes", "thread_bytes", "scratch_bytes", "window_bytes", "weight_bytes"))
 
 
 def explained(model, *flags):

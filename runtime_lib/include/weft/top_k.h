@@ -44,12 +44,14 @@ WEFT_ONE_COPY void top_k_by_passes(int32_t length, int64_t k, Load load, const P
   }
 }
 
-/// The elements that may be among the first k: the first k of all seen so far, and some more. An element whose key is
-/// not above `bound` is not among them, since k others precede it.
+/// The elements of a line that may be among its first k: the first k of all seen so far, and as many others. An element
+/// whose key is not above `bound` is not among them, since k others precede it. The compiler predicts this memory
+/// (passes/plan/kernel_scratch.cpp).
 template <class Key>
 class Candidates {
  public:
-  explicit Candidates(int64_t k) : k_(k), room_(std::max<int64_t>(2 * k, 128)), entries_(room_ + kBlock) {}
+  Candidates(int64_t k, int64_t length)
+      : k_(k), room_(std::min(length, std::max<int64_t>(2 * k, 128))), entries_(room_ + kBlock) {}
 
   static constexpr int64_t kBlock = 32;
 
@@ -101,7 +103,7 @@ template <class T, Extreme kExtreme, class Load, class Put>
 void top_k_by_bound(int64_t length, int64_t k, Load load, const Put& put) {
   using Key = OrderKey<T>;
   constexpr int64_t kBlock = Candidates<Key>::kBlock;
-  Candidates<Key> candidates(k);
+  Candidates<Key> candidates(k, length);
   Key keys[kBlock];
   int64_t first = 0;
   for (; first + kBlock <= length; first += kBlock)

@@ -456,7 +456,7 @@ std::optional<WrittenStep> TrainingStep::run() {
   for (const MetricRequest& metric : request_.metrics) training.figures.push_back(metric.name);
   if (scales_loss_) training.updates = {kLossScale, kSkipped};
   set_outputs(training);
-  model_.opsets.emplace("ai.onnx.preview.training", 1);
+  for (const char* domain : {"ai.onnx.preview.training", "weft"}) model_.opsets.emplace(domain, 1);
   return WrittenStep{std::move(training), std::move(step_.states())};
 }
 

@@ -148,7 +148,8 @@ TEST_CASE("simple powers are those of std::pow, of zeros and infinities too") {
       REQUIRE(one.add(OpKind::Pow, {one.input(reals({1}, {base})), one.constant(reals({}, {exponent}))}));
       REQUIRE(one.decompose());
       const double found = one.run()[0].at(0), wanted = std::pow(base, exponent);
-      CAPTURE(base), CAPTURE(exponent);
+      CAPTURE(base);
+      CAPTURE(exponent);
       CHECK((std::isnan(wanted) ? std::isnan(found) : found == wanted));
       CHECK((std::isnan(wanted) || std::signbit(found) == std::signbit(wanted)));
     }

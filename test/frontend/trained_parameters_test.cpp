@@ -138,7 +138,7 @@ TEST_CASE("a scalar is a parameter where the file says so") {
 TEST_CASE("in a file without marks, a scalar is a parameter if it is named, or an op's own") {
   const std::string initializers =
                         "float[4, 4] a = random(1, 1), float logit_scale = {2}, float half = {0.5}, "
-                        "float[] \"gelu/mul/x:0\" = {0.5}, float val_3 = {3}, float[4] c = {1, 2, 3, 4}",
+                        "float \"gelu/mul/x:0\" = {0.5}, float val_3 = {3}, float[4] c = {1, 2, 3, 4}",
                     body =
                         "e = Exp(logit_scale) p = MatMul(x, a) q = Mul(p, e) r = Mul(q, \"gelu/mul/x:0\") "
                         "t = Pow(r, half) u = Add(t, val_3) z = Add(u, c)";

@@ -10,10 +10,10 @@ namespace {
 
 constexpr const char* kPerceptron = R"(<ir_version: 10, opset_import: ["" : 20]>
 m (float[4, 3] x) => (float[4, 2] scores)
-<float[3, 5] w1 = random(1, 0.5), float[5] b1 = random(2, 0.5), float[5, 2] w2 = random(3, 0.5), float scale = {0.5},
+<float[3, 5] w1 = random(1, 0.5), float[5] b1 = random(2, 0.5), float[5, 2] w2 = random(3, 0.5), float val_1 = {0.5},
  int64[1] unused = {1}, float[2] apart = {1, 2}> {
   [fc1] h1 = MatMul(x, w1) [bias1] h2 = Add(h1, b1) [act] h = Tanh(h2) [fc2] wide = MatMul(h, w2)
-  [scaled] scores = Mul(wide, scale)
+  [scaled] scores = Mul(wide, val_1)
 })";
 
 std::string training_of(const std::string& train) { return "weft: 1\ntrain:\n" + train; }

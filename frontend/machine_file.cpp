@@ -54,7 +54,8 @@ class MachineReader {
     Loc level, ranks, link;
     bool has_latency = false, has_link = false;
   };
-  std::vector<Place> places_;  // by level
+  std::vector<Place> places_;     // by level
+  std::optional<double> scalar_;  // as given
 };
 
 /// A positive figure, or zero where allowed; 1 after reporting.
@@ -106,7 +107,8 @@ void MachineReader::rank(Node node) {
                 {"capacity", [&](Node n) { machine_.memory = values_.bytes(n, "capacity").value_or(1); }, true},
                 {"step", [&](Node n) { c.step = quantity(n, "step", Quantity::Seconds, true); }, true},
                 {"function", [&](Node n) { c.function = values_.number(n, "function", 1, 1e6).value_or(1); }, true},
-                {"chunked", [&](Node n) { c.chunked = values_.number(n, "chunked", 1e-3, 1).value_or(1); }}});
+                {"chunked", [&](Node n) { c.chunked = values_.number(n, "chunked", 1e-3, 1).value_or(1); }},
+                {"scalar", [&](Node n) { scalar_ = quantity(n, "scalar", Quantity::Operations); }}});
 }
 
 void MachineReader::calibration(Node node, const std::string& what, Calibration& factors) {
@@ -240,6 +242,8 @@ Machine MachineReader::read(const YamlNode& root) {
   if (!diags().ok()) return {};
   check_archs();
   check_levels();
+  // A lane of a device does a multiplication with its addition a clock.
+  if (scalar_ || machine_.is_device) machine_.ceilings.scalar = scalar_.value_or(machine_.ceilings.f32 / 2);
   if (!machine_.levels.empty()) {
     machine_.ceilings.link = machine_.levels.front().bandwidth;
     machine_.ceilings.latency = machine_.levels.front().latency;

@@ -22,6 +22,7 @@ struct Ceilings {
   double step = 0;      // seconds of an empty step
   double function = 0;  // exp, tanh and the like count as this many operations
   double chunked = 1;   // the share of the machine that the one kernel of a loop over chunks gets
+  double scalar = 3e9;  // clock cycles a second, those of all lanes of a device together
 };
 
 /// How ranks of one level reach each other. NCCL has latencies for each.

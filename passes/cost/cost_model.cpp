@@ -7,6 +7,7 @@
 #include "ir/base/contains.h"
 #include "ir/exchange_types.h"
 #include "ir/op_def.h"
+#include "passes/cost/scalar_cycles.h"
 #include "passes/cost/strategy_rate.h"
 #include "passes/strategy/convolution_price.h"
 
@@ -32,18 +33,19 @@ struct Row {
 //
 // Other rows are from NVIDIA's data sheets of the named product: dense rates, f32 and f64 without tensor cores, NVLink
 // (PCIe for L40S) in one direction. Their `step` and `latency` are guesses: a launch in a replayed graph, a small NCCL
-// call. A kernel of a loop over chunks has 32 blocks, out of the product's 108, 142, 132 or 148 multiprocessors.
+// call. A kernel of a loop over chunks has 32 blocks, out of the product's 108, 142, 132 or 148 multiprocessors. Each
+// of their lanes does a multiplication with its addition a clock.
 //
-//  machine, f32, f64, f16, memory, link, latency, step, function, chunked
+//  machine, f32, f64, f16, memory, link, latency, step, function, chunked, scalar
 const Row kTable[] = {
-    {false, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {false, 8, {"one core with NEON", 40e9, 20e9, 40e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {false, 16, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {false, 32, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50, 1}},
-    {true, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16, 32. / 108}},
-    {true, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16, 32. / 142}},
-    {true, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16, 32. / 132}},
-    {true, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16, 32. / 148}},
+    {false, 4, {"one core with SSE2", 25e9, 12.5e9, 25e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1, 3e9}},
+    {false, 8, {"one core with NEON", 40e9, 20e9, 40e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1, 2.5e9}},
+    {false, 16, {"one core with AVX2", 101e9, 50e9, 101e9, 19.5e9, 26e9, 0.4e-6, 0.05e-6, 50, 1, 3e9}},
+    {false, 32, {"one core with AVX-512", 211e9, 105e9, 211e9, 22e9, 26e9, 0.4e-6, 0.05e-6, 50, 1, 3e9}},
+    {true, 80, {"A100 SXM 80 GB", 19.5e12, 9.7e12, 312e12, 2039e9, 300e9, 10e-6, 2e-6, 16, 32. / 108, 9.7e12}},
+    {true, 89, {"L40S", 91.6e12, 1.4e12, 362e12, 864e9, 32e9, 10e-6, 2e-6, 16, 32. / 142, 45.8e12}},
+    {true, 90, {"H100 SXM", 67e12, 34e12, 989e12, 3350e9, 450e9, 10e-6, 2e-6, 16, 32. / 132, 33.5e12}},
+    {true, 100, {"B200 SXM", 80e12, 40e12, 2250e12, 8000e9, 900e9, 10e-6, 2e-6, 16, 32. / 148, 40e12}},
 };
 
 /// The newest of the target's archs: an executable for several archs runs best there.
@@ -63,6 +65,7 @@ constexpr Named kNamed[] = {
     {"f32", &Ceilings::f32},       {"f64", &Ceilings::f64},           {"f16", &Ceilings::f16},
     {"memory", &Ceilings::memory}, {"link", &Ceilings::link},         {"latency", &Ceilings::latency},
     {"step", &Ceilings::step},     {"function", &Ceilings::function}, {"chunked", &Ceilings::chunked},
+    {"scalar", &Ceilings::scalar},
 };
 
 /// The extent of one loop on a rank: where operands and results are sliced differently, the smallest of theirs.
@@ -110,6 +113,9 @@ DType dtype_of(const OpView& op) { return op.inputs() > 0 ? op.type(0).dtype : o
 void count_operations(const OpView& op, const Mesh& mesh, double function, Work& work) {
   const Category kind = category(op.op());
   const DType dtype = dtype_of(op);
+  const double cycles = scalar_cycles(op, mesh);
+  work.scalar += cycles;
+  if (cycles > 0) return;
   double& total = dtype == DType::F64                                                           ? work.f64
                   : kind == Category::Contraction && dtype_bytes(dtype) == 2 && is_float(dtype) ? work.f16
                                                                                                 : work.f32;
@@ -192,6 +198,7 @@ void count_loop(const Module& module, const Graph& body, const Op& loop, const M
   const double trips = known ? static_cast<double>(known->int_at(0)) : 1;
   work.f32 += trip.f32 * trips;
   work.f64 += trip.f64 * trips;
+  work.scalar += trip.scalar * trips;
 }
 
 Work kernel_work(const Plan& plan, const Module& module, const Kernel& kernel, const Strategy& strategy,
@@ -199,6 +206,7 @@ Work kernel_work(const Plan& plan, const Module& module, const Kernel& kernel, c
   const double function = machine.ceilings.function;
   Work work;
   work.bytes = moved_bytes(kernel);
+  if (!plan.target.has_grid()) work.scalar = strategy_cycles(plan, kernel, strategy);
   for (const OpId id : kernel.body.order()) {
     const OpView op(module, kernel.body, kernel.body.op(id));
     count_operations(op, kernel.mesh, function, work);
@@ -298,7 +306,7 @@ StepCost cost_of(const Work& work, const Ceilings& c) {
   const NetworkTime network =
       work.network.value_or(NetworkTime{work.meetings * c.latency, static_cast<double>(work.link_bytes) / c.link});
   const std::pair<double, Bound> parts[] = {
-      {(work.f32 / c.f32 + work.f64 / c.f64 + work.f16 / c.f16) / work.rate, Bound::Compute},
+      {(work.f32 / c.f32 + work.f64 / c.f64 + work.f16 / c.f16) / work.rate + work.scalar / c.scalar, Bound::Compute},
       {static_cast<double>(work.bytes) / c.memory, Bound::Memory},
       {network.transfer, Bound::Link},
   };
@@ -399,7 +407,7 @@ double contraction_operations(const Module& module, const Kernel& kernel) {
 
 /// The ceilings of a kernel that runs on a part of the machine, such as a loop over chunks.
 static Ceilings part_of(Ceilings ceilings) {
-  for (double Ceilings::*rate : {&Ceilings::f32, &Ceilings::f64, &Ceilings::f16, &Ceilings::memory})
+  for (double Ceilings::*rate : {&Ceilings::f32, &Ceilings::f64, &Ceilings::f16, &Ceilings::memory, &Ceilings::scalar})
     ceilings.*rate *= ceilings.chunked;
   return ceilings;
 }

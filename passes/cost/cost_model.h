@@ -30,6 +30,7 @@ struct NetworkTime {
 /// The work of one step on one rank, the fullest one where slices are ragged.
 struct Work {
   double f32 = 0, f64 = 0, f16 = 0;         // operations; a multiplication with its addition is two
+  double scalar = 0;                        // clock cycles of elements that are computed one by one
   int64_t bytes = 0;                        // from and to the rank's memory
   int64_t link_bytes = 0;                   // to other ranks, or from them
   int meetings = 0;                         // with other ranks

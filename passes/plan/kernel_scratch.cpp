@@ -21,7 +21,7 @@ int64_t computed_bytes(DType dtype) {
 class ScratchCounter {
  public:
   explicit ScratchCounter(const KernelBody& body) : body_(body), root_(contraction_of(body.body)) {
-    if (root_) geometry_ = window_geometry(body, root_);
+    if (root_ && root().has("kernel_shape")) geometry_ = window_geometry(body, root_);
   }
 
   /// Entries of 16 bytes, a key and its index (top_k.h): the first k seen so far and as many others.

@@ -54,6 +54,7 @@ TEST_CASE("a machine with NCCL and two levels") {
   CHECK(m.ceilings.step == doctest::Approx(2e-6));
   CHECK(m.ceilings.function == 16);
   CHECK(m.ceilings.chunked == 1);
+  CHECK(m.ceilings.scalar == m.ceilings.f32 / 2);
   CHECK(m.ceilings.link == 370e9);
   CHECK(m.uses_nccl);
   CHECK(m.has_amd_host);
@@ -87,6 +88,13 @@ TEST_CASE("figures with units") {
   CHECK(parse_quantity("67TOP/s", Quantity::Operations) == 67e12);
   for (const char* wrong : {"", "GB/s", "-1GB/s", "1GB", "1gb/s", "1e9GB/s", "inf", "nanGB/s", "1.2.3GB/s", "1GB/s x"})
     CHECK_FALSE(parse_quantity(wrong, Quantity::ByteRate));
+}
+
+TEST_CASE("clock cycles: as given, else those of a core") {
+  const std::string text = host_with(", latency: 1us");
+  CHECK(machine_of(text)->ceilings.scalar == 3e9);
+  const size_t at = text.find("function");
+  CHECK(machine_of(std::string(text).insert(at, "scalar: 2GOP/s, "))->ceilings.scalar == 2e9);
 }
 
 TEST_CASE("wrong machine files, with their positions") {

@@ -1,5 +1,6 @@
 // Floats of at most 8 bits against their definition, which library functions compute. Every code is read. Numbers with
-// every sign, exponent and start of a mantissa are rounded: those of a format, their middles, and what lies next to them.
+// every sign, exponent and start of a mantissa are rounded: those of a format, their middles, and what lies next to
+// them.
 #include "weft/small_types.h"
 
 #include <doctest/doctest.h>

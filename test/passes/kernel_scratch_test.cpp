@@ -9,14 +9,14 @@ using namespace weftc::test;
 
 namespace {
 
-struct Case {
+struct ScratchCase {
   const char* types;
   const char* body;
   int64_t bytes;
   const char* yaml = "";
 };
 
-Planned planned(const Case& c) {
+Planned plan_of_case(const ScratchCase& c) {
   return plan_of("<ir_version: 10, opset_import: [\"\" : 20]>\nm " + std::string(c.types) + " {" + c.body + "}",
                  c.yaml);
 }
@@ -24,7 +24,7 @@ Planned planned(const Case& c) {
 }  // namespace
 
 TEST_CASE("kernels take memory that grows with their operands") {
-  const Case cases[] = {
+  const ScratchCase cases[] = {
       {"(float[5000] x) => (float[5000] v, int64[5000] i) <int64[1] k = {5000}>", "v, i = TopK(x, k)",
        16 * (5000 + 32)},
       {"(float[5000] x) => (float[200] v, int64[200] i) <int64[1] k = {200}>", "v, i = TopK(x, k)", 16 * (400 + 32)},
@@ -41,9 +41,9 @@ TEST_CASE("kernels take memory that grows with their operands") {
        "weft: 1\nkernels: {c: {strategy: unfolded-convolution, panels: 2}}\n"},
       {"(float[8] x) => (float[8] y)", "y = Exp(x)", 0},
   };
-  for (const Case& c : cases) {
+  for (const ScratchCase& c : cases) {
     INFO(c.types << c.body);
-    const Planned made = planned(c);
+    const Planned made = plan_of_case(c);
     const Program& program = made.plan.programs[0];
     CHECK(scratch_bytes(made.plan, program) == c.bytes);
     CHECK(needed_bytes(made.plan, program) ==
@@ -52,15 +52,15 @@ TEST_CASE("kernels take memory that grows with their operands") {
 }
 
 TEST_CASE("boxes of a line are kept in a heap, and those that are chosen beside each other") {
-  const Planned made = planned({"(float[1,50,4] b, float[1,2,50] s) => (int64[n, 3] y) <int64[1] most = {10}>",
-                                "y = NonMaxSuppression(b, s, most)", 0});
+  const Planned made = plan_of_case({"(float[1,50,4] b, float[1,2,50] s) => (int64[n, 3] y) <int64[1] most = {10}>",
+                                     "y = NonMaxSuppression(b, s, most)", 0});
   CHECK(scratch_bytes(made.plan, made.plan.programs[0]) == 50 * 16 + 10 * 5 * 4);
 }
 
 TEST_CASE("an image that is convolved with innermost channels is copied with its border") {
-  const Planned made = planned({"(float[3,16,8,8] x, float[32,16,3,3] w) => (float[3,32,8,8] y)",
-                                "[c] y = Conv <pads = [1, 1, 1, 1]> (x, w)", 0,
-                                "weft: 1\nkernels: {c: {strategy: direct-convolution}}\n"});
+  const Planned made = plan_of_case({"(float[3,16,8,8] x, float[32,16,3,3] w) => (float[3,32,8,8] y)",
+                                     "[c] y = Conv <pads = [1, 1, 1, 1]> (x, w)", 0,
+                                     "weft: 1\nkernels: {c: {strategy: direct-convolution}}\n"});
   const int64_t filters = 32 * 16 * 9, images = 3 * 16 * 10 * 10;
   CHECK(scratch_bytes(made.plan, made.plan.programs[0]) == 4 * (filters + images));
 }

@@ -23,7 +23,7 @@ random = np.random.default_rng(11)
 WRONG = [({**REQUESTS[0], "n": 6}, "node 'Attention.cross' (Attention): m is 7, but must be n, which is 6"),
          ({**REQUESTS[1], "u": 6}, "node 'GroupQueryAttention.both' (GroupQueryAttention): u is 6, but must be p + q, which is 5"),
          ({**REQUESTS[1], "v": 0}, "node 'GroupQueryAttention.room' (GroupQueryAttention): q is 1, but must be at most v, which is 0"),
-         ({**REQUESTS[1], "data": 4}, "node 'GroupQueryAttention.data' (GroupQueryAttention): index -1 lies outside"),
+         ({**REQUESTS[1], "data": 4}, "node 'GroupQueryAttention.data' (GroupQueryAttention): index 4 lies outside"),
          ({**REQUESTS[1], "last": 5}, "node 'GroupQueryAttention.both' (GroupQueryAttention): index 5 lies outside")]
 # By default a node without and some with a cache, windows, and transforms.
 DEFAULT = ("Attention.cross", "Attention.past", "GroupQueryAttention.both", "Conv.upper", "Conv.depthwise", "Pool.ceil",

@@ -134,7 +134,7 @@ class StrategyCycles {
     const ValueId root = contraction_of(body_.body);
     if (!root || body_.body.producer_op(root).inputs.size() < 2) return 0;
     const Dims b = body_.dims(body_.body.producer_op(root).inputs[1]), y = body_.dims(root);
-    if (b.size() < 2 || static_cast<double>(y.back()) >= kPanel) return 0;
+    if (b.size() < 2 || y.size() < 2 || static_cast<double>(y.back()) >= kPanel) return 0;
     const auto products = static_cast<double>(element_count(Dims(y.begin(), y.end() - 2)));
     return products * static_cast<double>(b[b.size() - 2]) * kPanel * kPacked;
   }
@@ -160,7 +160,7 @@ class StrategyCycles {
       const Dims dims = body_.dims(op.inputs[0]);
       const std::vector<int64_t>& axes = op.ints("axes");
       const auto last = static_cast<int64_t>(dims.size()) - 1;
-      if (std::find(axes.begin(), axes.end(), last) != axes.end() || dims.back() < kAdjacent) return;
+      if (dims.empty() || std::find(axes.begin(), axes.end(), last) != axes.end() || dims.back() < kAdjacent) return;
       passes += elements(op.inputs[0]), largest = std::max(largest, elements(op.inputs[0]));
     });
     for (const Graph::Output& output : body_.body.outputs())

@@ -65,9 +65,9 @@ class ScratchCounter {
     int64_t bytes = computed_operands();
     for_each_op(OpKind::BlockMatMul, [&](const Op& op) {
       constexpr int64_t kFewRows = 3, kFloat = 4;
-      const int64_t rows = element_count(body_.dims(op.inputs[0])), k = body_.dims(op.inputs[0]).back();
-      const int64_t m = k ? rows / k : 0;
-      bytes += kFloat * (m * (k / op.integer("block_size")) + (m <= kFewRows ? rows : 0));
+      const Dims dims = body_.dims(op.inputs[0]);  // blocks and places last
+      const int64_t size = dims.back(), k = size * dims[dims.size() - 2], elements = element_count(dims);
+      if (k > 0) bytes += kFloat * (elements / size + (elements / k <= kFewRows ? elements : 0));
     });
     return bytes;
   }

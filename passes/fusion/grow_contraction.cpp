@@ -7,8 +7,8 @@
 //   t = Transpose(g)                                     t[j, i] = g
 //
 // An element that is looked up (Gather) for such an op alone is looked up there. An element that is computed for it
-// alone from inputs and constants (a parameter times its decay) is computed there. If m had another reader, m would have
-// to be stored too: then the kernel ends at m, and `explain` lists b as a near miss. On a target whose library
+// alone from inputs and constants (a parameter times its decay) is computed there. If m had another reader, m would
+// have to be stored too: then the kernel ends at m, and `explain` lists b as a near miss. On a target whose library
 // multiplies matrices, only ops that the library computes in the same call are taken.
 #include <algorithm>
 #include <set>

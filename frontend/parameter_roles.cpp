@@ -194,7 +194,7 @@ bool ParameterRoles::Judge::is_read_as_parameter(const OnnxTensor& tensor, const
   const bool is_scalar = tensor.dims.empty();
   if (reader.operand < layer_operands(node, is_scalar)) return wide_dims(tensor) > 1 || !is_of_positions(reader);
   if (kViews.contains(node.op_type)) return reader.operand == 0 && goes_on(is_computed);
-  if (is_of_constants(node)) return goes_on(true);
+  if (is_of_constants(node)) return !is_scalar && goes_on(true);  // a bound or a fill value of computed weights
   const bool is_wide = wide_dims(tensor) > 0;
   if (node.op_type == "Gather") return reader.operand == 0 && is_wide && !is_table_of_waves(tensor);
   if (node.op_type == "Mul") return is_factor(tensor, reader, is_computed);

@@ -78,14 +78,15 @@ std::optional<int> ranks_of(const Machine& machine, const Options& options, cons
   return {};
 }
 
-/// The layouts that take least, as the whole compiler predicts them.
+/// The fastest layouts that are not among `known`, as the whole compiler predicts them.
 std::vector<PredictedSchedule> predict_layouts(const Options& options, const PlanRequest& request,
-                                               const std::vector<ShardingPlan>& plans, Diags& diags) {
+                                               const std::vector<ShardingPlan>& plans,
+                                               const std::vector<PredictedSchedule>& known, Diags& diags) {
   std::vector<PredictedSchedule> predicted;
   for (const ShardingPlan& plan : plans) {
     if (plan.is_bound || predicted.size() == kMostLayouts) continue;
     const std::optional<std::string> text = schedule_of(request, plan, diags);
-    if (!text) continue;
+    if (!text || std::ranges::any_of(known, [&](const PredictedSchedule& one) { return one.text == *text; })) continue;
     predicted.push_back(predict_aloud(options, mesh_text(request, plan), *text));
     predicted.back().layouts = plan;
   }
@@ -109,32 +110,38 @@ std::vector<PredictedSchedule> predict_known(const Options& options, const PlanR
   return predicted;
 }
 
-/// The program that lacks least memory; nothing where one lacks none, or none is a program.
-const PredictedSchedule* least_lacking(const std::vector<PredictedSchedule>& schedules) {
-  const PredictedSchedule* least = nullptr;
+/// The smallest lack of memory of any program, in bytes; 0 if a program lacks none, or if there is no program.
+int64_t least_lacking(const std::vector<PredictedSchedule>& schedules) {
+  int64_t least = 0;
   for (const PredictedSchedule& one : schedules) {
-    if (one.lacking == 0 && one.refused.empty()) return nullptr;
-    if (one.lacking > 0 && (!least || one.lacking < least->lacking)) least = &one;
+    if (one.lacking == 0 && one.refused.empty()) return 0;
+    if (one.lacking > 0 && (least == 0 || one.lacking < least)) least = one.lacking;
   }
   return least;
 }
 
-/// The layouts that take least. Where all their programs lack memory, layouts are chosen again under a smaller limit:
-/// by what lacks, and below the sum over values of the layouts tried, since the same layouts would be chosen otherwise.
+/// The fastest layouts. If all their programs lack memory, layouts are chosen again under smaller limits, since sums
+/// over values do not include a program's other needs. A limit that is a little smaller may give the same layouts, so
+/// each step is at least twice the one before. It goes at most half the way to a limit under which there are none.
 std::vector<PredictedSchedule> predict_fitting(const Options& options, const PlanRequest& request,
                                                const std::vector<ShardingPlan>& plans, Diags& diags) {
-  constexpr int kMostTries = 4;
-  std::vector<PredictedSchedule> found, last = predict_layouts(options, request, plans, diags);
+  constexpr int kMostTries = 8;
+  std::vector<PredictedSchedule> found = predict_layouts(options, request, plans, {}, diags);
   Machine smaller = request.machine;
-  PlanRequest anew{request.file, request.kept, smaller, request.ranks, request.mesh, request.explained};
-  for (int tries = 0; !last.empty(); ++tries) {
-    const PredictedSchedule* nearest = least_lacking(last);
-    if (nearest) smaller.memory = std::min(smaller.memory - nearest->lacking, nearest->layouts->peak - 1);
-    std::ranges::move(last, std::back_inserter(found));
-    last.clear();
-    if (!nearest || tries == kMostTries || smaller.memory <= 0) break;
-    if (const std::optional<LayoutPlans> fewer = plan_layouts(options, anew, diags))
-      last = predict_layouts(options, request, fewer->plans, diags);
+  const PlanRequest anew{request.file, request.kept, smaller, request.ranks, request.mesh, request.explained};
+  int64_t limit = smaller.memory, too_small = 0, step = 0;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    const int64_t lacking = least_lacking(found);
+    step = std::max(lacking, 2 * step);
+    smaller.memory = std::max(limit - step, (limit + too_small) / 2);
+    if (lacking == 0 || smaller.memory <= too_small) break;
+    const std::optional<LayoutPlans> fewer = plan_layouts(options, anew, diags);
+    if (fewer && !fewer->plans.empty()) {
+      limit = smaller.memory;
+      std::ranges::move(predict_layouts(options, request, fewer->plans, found, diags), std::back_inserter(found));
+    } else {
+      too_small = smaller.memory;
+    }
   }
   return found;
 }
@@ -159,7 +166,7 @@ std::vector<PredictedSchedule> predict_roomy(const Options& options, const PlanR
   std::optional<LayoutPlans> layouts = plan_layouts(options, unlimited, diags);
   if (!layouts || layouts->plans.empty() || layouts->plans.front().peak <= request.machine.memory) return {};
   layouts->plans.resize(1);
-  return predict_layouts(options, request, layouts->plans, diags);
+  return predict_layouts(options, request, layouts->plans, {}, diags);
 }
 
 const PredictedSchedule& best_of(const std::vector<PredictedSchedule>& schedules) {

@@ -257,6 +257,20 @@ def check_stages_for_memory():
     harness.check("memory/none for any stage", status == 1 and "[plan-none]" in err, f"exit {status}: {err[-900:]}")
 
 
+def check_layouts_that_just_fit():
+    """Where the programs of the first layouts need a little more than there is, layouts that need less are found."""
+    weights, nodes = [], []
+    for layer in range(3):
+        weights.append(f"float[24, 40] u{layer} = random({2 * layer + 1}, 0.2), float[40, 24] d{layer} = random({2 * layer + 2}, 0.2)")
+        nodes.append(f"a{layer} = MatMul(x{layer}, u{layer}) b{layer} = Gelu(a{layer}) x{layer + 1} = MatMul(b{layer}, d{layer})")
+    model = FOLDER / "narrow.onnxtxt"
+    model.write_text('<ir_version: 10, opset_import: ["" : 20]>\n'
+                     f"m (float[8, 24] x0) => (float[8, 24] x3) <{', '.join(weights)}> {{ {' '.join(nodes)} }}\n")
+    for capacity in (12096, 16127, 20160):
+        status, _, err = harness.weft("plan", model, "--machine", machine(4, f"{capacity}B"), "--quiet", "-o", FOLDER / "narrow.yaml")
+        harness.check(f"just fits/{capacity}", status == 0 and "too little memory" in err and "1.00 " in err, f"exit {status}: {err[-600:]}")
+
+
 def check_recomputation():
     """A training whose values no rank has the memory for computes some of them again."""
     model = harness.make_gpt2(FOLDER / "recomputed.onnx", "--layers", "1", "--width", "32", "--heads", "4", "--vocab", "64", "--context", "64")
@@ -467,6 +481,7 @@ if __name__ == "__main__":
     check_stages()
     check_uneven_stages()
     check_stages_for_memory()
+    check_layouts_that_just_fit()
     check_recomputation()
     check_transforms()
     check_savings()

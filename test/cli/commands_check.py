@@ -45,6 +45,16 @@ def check_inspect():
     expect("inspect/unsupported", harness.weft("inspect", odd), 3, "not supported", "Wibble", "Wobble")
 
 
+def check_one_of_several_lengths():
+    """One value of --dim stands for all values that the schedule has."""
+    model, schedule = FOLDER / "lengths.onnxtxt", FOLDER / "lengths.yaml"
+    model.write_text('<ir_version: 10, opset_import: ["" : 20]>\nm (float[8,seq] x) => (float[8,seq] y) { [exp] y = Exp(x) }\n')
+    schedule.write_text('weft: 1\ndims: {seq: "<=1,16"}\n')
+    expect("lengths/several", harness.weft("explain", model, "--schedule", schedule), 3, "dim-values-unsupported")
+    for dim, shown in (("seq=16", "f32[8, 16]"), ("seq<=16", "f32[8, <=16]")):
+        expect(f"lengths/{dim}", harness.weft("explain", model, "--schedule", schedule, "--dim", dim), 0, shown)
+
+
 def check_explain():
     result = harness.weft("explain", MODEL, "--schedule", SCHEDULE)
     expect("explain", result, 0, "proj.sum", "AllReduce", "fc_weight", "S(1,8)", "kernels: 3")
@@ -339,6 +349,7 @@ def check_ops():
 
 harness.need_weft()
 check_inspect()
+check_one_of_several_lengths()
 check_explain()
 check_looking_inside()
 check_verify()

@@ -13,6 +13,7 @@
 #include "backend/kernel_text.h"
 #include "backend/nest.h"
 #include "backend/outer_loops.h"
+#include "ir/kernel/scattered_sums.h"
 #include "ir/op_def.h"
 
 namespace weftc {
@@ -69,15 +70,13 @@ class ScatterWriter {
   /// The type in which sums are kept until all updates are in them; empty where that is the result itself: of a large
   /// table few elements get updates. Threads of a device have few elements each, and copy them anyway.
   const char* wide_type() const {
-    constexpr int64_t kMany = 16, kSmallTable = 1 << 14;
     const DType dtype = body_.type(op_.outputs[0]).dtype;
-    const bool adds = op_.has("reduction") && op_.text("reduction") == "add";
-    if (!adds || !is_float(dtype) || dtype_bytes(dtype) > 4) return "";
     const int64_t elements = element_count(context_.dims(op_.inputs[0]));
     const int64_t updates = element_count(context_.dims(op_.inputs[2]));
-    if (updates >= kMany * elements || (updates > kMany && elements <= kSmallTable)) return "double";
-    if (dtype_bytes(dtype) < 4) return "float";
-    return context_.facts().has_grid && !in_place_ ? "double" : "";
+    if (const std::optional<DType> sum = scattered_sum_type(op_, dtype, elements, updates))
+      return *sum == DType::F64 ? "double" : "float";
+    const bool adds_floats = op_.has("reduction") && op_.text("reduction") == "add" && dtype == DType::F32;
+    return adds_floats && context_.facts().has_grid && !in_place_ ? "double" : "";
   }
 
   /// Where an element lies among those of the dimensions `sum_dims_` of the result.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ir/kernel/column_sums.h"
+#include "ir/kernel/top_k_lines.h"
 #include "ir/kernel/window_geometry.h"
 
 namespace weftc {
@@ -60,20 +61,21 @@ double element_cycles(const OpView& op) {
 /// Cycles of a line of TopK (weft/top_k.h). For few elements of a short line, each pass of vectors finds one. Otherwise
 /// elements are compared with a bound as vectors, and blocks of 32 that hold a greater one are taken one by one:
 /// element i is greater with a probability of k / i. A full room of candidates is cut to k. At last those are sorted.
-double top_k_cycles(double length, double k) {
+double top_k_cycles(int64_t elements, int64_t most) {
   constexpr double kKey = 1.9, kPass = 0.25, kCompared = 1.2, kTaken = 4, kCut = 45, kSorted = 18, kBlock = 32;
-  if (k <= 8 && length <= 1024) return length * (kKey + kPass * k);
-  const double room = std::min(length, std::max(2 * k, 128.0)), greater = k * std::log(length / room);
-  const double cuts = k < room ? 1 + greater / (room - k) : 0;
+  const auto length = static_cast<double>(elements), k = static_cast<double>(most);
+  if (finds_by_passes(elements, most)) return length * (kKey + kPass * k);
+  const auto room = static_cast<double>(most_candidates(elements, most));
+  const double greater = k * std::log(length / room), cuts = k < room ? 1 + greater / (room - k) : 0;
   const double taken = room + std::min(length - room, kBlock * greater);
   return length * kCompared + taken * kTaken + cuts * room * kCut + k * std::log2(k + 1) * kSorted;
 }
 
 double top_k_cycles(const OpView& op, const Mesh& mesh) {
   const auto axis = static_cast<size_t>(op.op().integer("axis"));
-  const auto length = static_cast<double>(buffer_dims(op.type(0), mesh)[axis]),
-             k = static_cast<double>(buffer_dims(op.result_type(0), mesh)[axis]);
-  return length > 0 && k > 0 ? count_of(op.type(0), mesh) / length * top_k_cycles(length, k) : 0;
+  const int64_t length = buffer_dims(op.type(0), mesh)[axis], k = buffer_dims(op.result_type(0), mesh)[axis];
+  if (length == 0 || k == 0) return 0;
+  return count_of(op.type(0), mesh) / static_cast<double>(length) * top_k_cycles(length, k);
 }
 
 /// Each box is taken from a heap, and compared with those that are kept.

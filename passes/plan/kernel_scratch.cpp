@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/kernel/scattered_sums.h"
+#include "ir/kernel/top_k_lines.h"
 #include "ir/kernel/window_geometry.h"
 #include "ir/op_def.h"
 #include "ir/plan_walk.h"
@@ -26,13 +28,12 @@ class ScratchCounter {
 
   /// Entries of 16 bytes, a key and its index (top_k.h): the first k seen so far and as many others.
   int64_t operator()(const TopK&) const {
-    constexpr int64_t kShortLine = 1024, kFewPasses = 8, kEntry = 16, kLeast = 128, kBlock = 32;
+    constexpr int64_t kEntry = 16, kBlock = 32;
     int64_t entries = 0;
     for_each_op(OpKind::TopK, [&](const Op& op) {
       const auto axis = static_cast<size_t>(op.integer("axis"));
       const int64_t length = body_.dims(op.inputs[0])[axis], k = body_.dims(op.outputs[0])[axis];
-      const bool by_passes = k <= kFewPasses && length <= kShortLine;
-      if (!by_passes) entries = std::max(entries, std::min(length, std::max(2 * k, kLeast)) + kBlock);
+      if (!finds_by_passes(length, k)) entries = std::max(entries, most_candidates(length, k) + kBlock);
     });
     return entries * kEntry;
   }
@@ -108,12 +109,10 @@ class ScratchCounter {
   }
 
   int64_t summed_bytes(const Op& op) const {
-    constexpr int64_t kMany = 16;
-    const DType dtype = body_.body.type(op.outputs[0]).dtype;
-    if (!op.has("reduction") || op.text("reduction") != "add" || !is_float(dtype) || dtype_bytes(dtype) > 4) return 0;
-    const int64_t elements = element_count(body_.dims(op.inputs[0]));
-    if (element_count(body_.dims(op.inputs[2])) >= kMany * elements) return 8;
-    return dtype_bytes(dtype) < 4 ? 4 : 0;
+    const std::optional<DType> sum =
+        scattered_sum_type(op, body_.body.type(op.outputs[0]).dtype, element_count(body_.dims(op.inputs[0])),
+                           element_count(body_.dims(op.inputs[2])));
+    return sum ? dtype_bytes(*sum) : 0;
   }
 
   const Op& root() const { return body_.body.producer_op(root_); }

@@ -19,6 +19,7 @@
 #include <algorithm>
 
 #include "ir/base/text.h"
+#include "passes/fusion/one_step.h"
 #include "passes/passes.h"
 
 namespace weftc {
@@ -122,13 +123,6 @@ bool is_worth_it(const Graph& graph, const LateDivision& found) {
   return is_local && !rows.layout.has(AxisState::Kind::P) && 2 * columns(result).bound <= columns(rows).bound;
 }
 
-/// True if the schedule allows both to be in one kernel.
-bool is_of_one_step(const Graph& graph, const LateDivision& found) {
-  const Op &product = graph.op(found.product), &division = graph.op(found.division);
-  return product.place == division.place && product.block == division.block && !product.transform &&
-         !division.transform;
-}
-
 class Mover {
  public:
   Mover(Graph& graph, const LateDivision& found) : graph_(graph), found_(found) {}
@@ -207,7 +201,7 @@ int divide_graph(const Module& module, Graph& graph) {
     if (graph.op(id).kind == OpKind::Fused) continue;  // a transform made them one kernel
     for (Graph& region : graph.edit(id).regions) count += divide_graph(module, region);
     const std::optional<LateDivision> found = find(module, graph, id);
-    if (!found || !is_worth_it(graph, *found) || !is_of_one_step(graph, *found)) continue;
+    if (!found || !is_worth_it(graph, *found) || !are_of_one_step(graph, {found->product, found->division})) continue;
     Mover(graph, *found).run();
     ++count;
   }

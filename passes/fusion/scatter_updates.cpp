@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "ir/base/text.h"
+#include "passes/fusion/one_step.h"
 #include "passes/passes.h"
 
 namespace weftc {
@@ -35,14 +36,6 @@ bool adds_to_zeros(const Op& op) {
          op.text("reduction") == "add";
 }
 
-/// True if all three ops run in one step of one program.
-bool are_of_one_step(const Graph& graph, const RowUpdate& found) {
-  const Op& last = graph.op(found.difference);
-  return std::ranges::all_of(std::vector{found.difference, found.multiple, found.scatter}, [&](OpId id) {
-    return graph.op(id).place == last.place && graph.op(id).block == last.block && !graph.op(id).transform;
-  });
-}
-
 /// The scatter has the parameter's slices, and no rank a part of the sums alone.
 bool is_legal(const Graph& graph, const RowUpdate& found) {
   const TensorType &parameter = graph.type(found.parameter), &factor = graph.type(found.factor);
@@ -50,7 +43,7 @@ bool is_legal(const Graph& graph, const RowUpdate& found) {
   const bool is_wide = parameter.dtype == DType::F32 || parameter.dtype == DType::F64;
   return is_wide && parameter == graph.type(graph.result(found.scatter)) && !parameter.layout.has(AxisState::Kind::P) &&
          is_static(factor.shape) && factor.count() == 1 && factor.layout.is_replicated() &&
-         factor.ndim() <= updates.ndim() && are_of_one_step(graph, found);
+         factor.ndim() <= updates.ndim() && are_of_one_step(graph, {found.difference, found.multiple, found.scatter});
 }
 
 std::optional<RowUpdate> find(const Graph& graph, OpId id) {
@@ -100,7 +93,7 @@ void scatter(Graph& graph, const RowUpdate& found) {
 int scatter_graph(Graph& graph) {
   int count = 0;
   for (const OpId id : graph.order()) {
-    if (!graph.is_live(id) || graph.op(id).kind == OpKind::Fused) continue;  // what a transform made one kernel
+    if (!graph.is_live(id) || graph.op(id).kind == OpKind::Fused) continue;  // a transform made it one kernel
     for (Graph& region : graph.edit(id).regions) count += scatter_graph(region);
     const std::optional<RowUpdate> found = find(graph, id);
     if (!found) continue;

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "ir/base/text.h"
+#include "passes/fusion/one_step.h"
 #include "passes/passes.h"
 
 namespace weftc {
@@ -48,8 +49,7 @@ bool is_turned_by(const Graph& graph, OpId id) {
   if (!turns_matrices(after)) return false;
   const Op& product = graph.producer_op(after.inputs[0]);
   if (product.kind != OpKind::MatMul || graph.value(after.inputs[0]).uses.size() != 1) return false;
-  if (product.place != after.place || product.block != after.block || product.transform || after.transform)
-    return false;
+  if (!are_of_one_step(graph, {id, graph.producer(after.inputs[0])})) return false;
   const auto is_matrix = [&](ValueId v) { return graph.type(v).ndim() >= 2; };
   const auto is_turned = [&](ValueId v) { return turns_matrices(graph.producer_op(v)); };
   return std::ranges::all_of(product.inputs, is_matrix) && std::ranges::any_of(product.inputs, is_turned);
@@ -92,7 +92,7 @@ void turn(Graph& graph, OpId transposition) {
 int turn_graph(Graph& graph) {
   int count = 0;
   for (const OpId id : graph.order()) {
-    if (graph.op(id).kind == OpKind::Fused) continue;  // what a transform made one kernel
+    if (graph.op(id).kind == OpKind::Fused) continue;  // a transform made it one kernel
     for (Graph& region : graph.edit(id).regions) count += turn_graph(region);
     if (!is_turned_by(graph, id)) continue;
     turn(graph, id);

@@ -184,7 +184,7 @@ namespace {
 struct TapWindow {
   std::vector<int64_t> kernel, strides, dilations;
   IndexDims before;
-  std::vector<int64_t> behind;  // empty: zeros
+  std::vector<int64_t> after;  // empty: zeros
 };
 TapWindow window_of(const KernelContext& context, const Op& op, const Dims& kernel) {
   TapWindow w;
@@ -197,7 +197,7 @@ TapWindow window_of(const KernelContext& context, const Op& op, const Dims& kern
   w.dilations = ints("dilations", n, 1);
   w.before = padding_before(context, op);
   if (const std::vector<int64_t> pads = ints_of(op, "pads"); !pads.empty())
-    w.behind.assign(pads.begin() + static_cast<long>(n), pads.end());
+    w.after.assign(pads.begin() + static_cast<long>(n), pads.end());
   return w;
 }
 }  // namespace
@@ -229,7 +229,7 @@ Elements::WindowLoops Elements::open_window(ValueId value, const Op& op, const I
     context_.need_lengths(position);
     window.x[2 + d] = clamped(position, extents[2 + d], window.inside);
     if (pads_by_length(op)) continue;
-    const IndexExpr end = IndexExpr::of(extents[2 + d]) + (w.behind.empty() ? 0 : w.behind[d]);
+    const IndexExpr end = IndexExpr::of(extents[2 + d]) + (w.after.empty() ? 0 : w.after[d]);
     context_.need_lengths(end);
     if ((end - position).low() <= 0) window.padded.push_back(binary(position, "<", end));
   }

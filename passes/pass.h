@@ -34,9 +34,9 @@ struct Env {
 /// A row of the pipeline.
 struct Pass {
   const char* name;   // also the file, --print-ir-after, --stop-after and the test folder
-  const char* after;  // what holds afterwards
+  const char* after;  // the condition that holds afterwards
   void (*run)(Module&, const Env&);
-  Form form;  // what the verifier checks afterwards
+  Form form;  // the verifier checks it afterwards
 };
 
 /// The compiler's middle, in order.

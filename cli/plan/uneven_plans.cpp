@@ -83,7 +83,7 @@ class UnevenSearch {
     for (size_t i = 0; i < stretch_of.size(); ++i) {
       if (static_cast<size_t>(stretch_of[i]) == line.size()) line.emplace_back();
       line.back().time += cells_.line[i].time;
-      line.back().behind = cells_.line[i].behind;
+      line.back().after = cells_.line[i].after;
     }
     for (int& cell : cells_.cell_of)
       if (cell >= 0) cell = stretch_of[static_cast<size_t>(cell)];

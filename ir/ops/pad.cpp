@@ -37,29 +37,29 @@ static bool are_numbers(const std::vector<Length>& lengths) {
 }
 
 /// The dimension with more elements at both ends; nothing after reporting.
-static std::optional<Extent> padded(const OpView& op, const Extent& from, const Length& before, const Length& behind) {
-  const Length all = length_of(from) + before + behind;
-  if (before.is_constant() && behind.is_constant()) {
+static std::optional<Extent> padded(const OpView& op, const Extent& from, const Length& before, const Length& after) {
+  const Length all = length_of(from) + before + after;
+  if (before.is_constant() && after.is_constant()) {
     Extent extent = all.is_constant() ? Extent{} : op.extent(maximum(all, 0));
-    extent.bound = from.bound + before.constant() + behind.constant();
+    extent.bound = from.bound + before.constant() + after.constant();
     if (extent.bound >= 0) return extent;
-  } else if (before.low() >= 0 && behind.low() >= 0) {
+  } else if (before.low() >= 0 && after.low() >= 0) {
     return op.extent(all);
   } else {
     op.fail("pad-sign-unsupported",
             "whether pads {} and {} are negative is known at run time only; pin them with --dim", before.text(),
-            behind.text());
+            after.text());
     return {};
   }
-  op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before.text(), behind.text(), from.bound);
+  op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before.text(), after.text(), from.bound);
   return {};
 }
 
 static bool repeats_elements(const OpView& op) { return text_of(op.op(), "mode") != "constant"; }
 
 /// The length of a dimension after negative pads. The other modes repeat elements of that part.
-static Length uncut(const Extent& extent, const Length& before, const Length& behind) {
-  return length_of(extent) + minimum(before, 0) + minimum(behind, 0);
+static Length uncut(const Extent& extent, const Length& before, const Length& after) {
+  return length_of(extent) + minimum(before, 0) + minimum(after, 0);
 }
 
 /// Whether only a run knows the fill value.
@@ -84,13 +84,13 @@ static bool infer_pad(const OpView& op, std::vector<TensorType>& results) {
   TensorType type{op.type(0).dtype, op.type(0).shape, {}};
   const size_t ndim = type.shape.size();
   for (size_t d = 0; d < ndim; ++d) {
-    const Length &before = (*pads)[d], &behind = (*pads)[ndim + d];
-    if (before == 0 && behind == 0) continue;
-    const std::optional<Extent> extent = padded(op, type.shape[d], before, behind);
+    const Length &before = (*pads)[d], &after = (*pads)[ndim + d];
+    if (before == 0 && after == 0) continue;
+    const std::optional<Extent> extent = padded(op, type.shape[d], before, after);
     if (!extent) return false;
-    const bool adds = before.high() > 0 || behind.high() > 0;
-    if (repeats_elements(op) && adds && uncut(type.shape[d], before, behind).high() < 1)
-      return op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before.text(), behind.text(),
+    const bool adds = before.high() > 0 || after.high() > 0;
+    if (repeats_elements(op) && adds && uncut(type.shape[d], before, after).high() < 1)
+      return op.fail("pad-size", "pads {} and {} do not fit an extent of {}", before.text(), after.text(),
                      type.shape[d].bound);
     type.shape[d] = *extent;
   }
@@ -104,10 +104,10 @@ static std::vector<LengthRelation> relate_pad(const OpView& op) {
   const std::vector<int64_t> pads = ints_of(op.op(), "pads");
   const Shape& shape = op.type(0).shape;
   for (size_t d = 0; d < pads.size() / 2; ++d) {
-    const int64_t before = pads[d], behind = pads[shape.size() + d];
-    relations.push_back(at_most(0, length_of(shape[d]) + before + behind));
-    if (repeats_elements(op) && (before > 0 || behind > 0))
-      relations.push_back(at_most(1, uncut(shape[d], before, behind)));
+    const int64_t before = pads[d], after = pads[shape.size() + d];
+    relations.push_back(at_most(0, length_of(shape[d]) + before + after));
+    if (repeats_elements(op) && (before > 0 || after > 0))
+      relations.push_back(at_most(1, uncut(shape[d], before, after)));
   }
   return relations;
 }
@@ -164,8 +164,8 @@ static std::vector<ValueId> fill_at_run_time(Builder& build, const OpView& op) {
   const auto number = [&](const Length& length) { return Term(build, build.length(length)); };
   std::optional<Term> is_inside;
   for (int d = 0; d < ndim; ++d) {
-    const Length &before = pads[static_cast<size_t>(d)], &behind = pads[static_cast<size_t>(ndim + d)];
-    if (before == 0 && behind == 0) continue;
+    const Length &before = pads[static_cast<size_t>(d)], &after = pads[static_cast<size_t>(ndim + d)];
+    if (before == 0 && after == 0) continue;
     const Extent& extent = shape[static_cast<size_t>(d)];
     const Term at = positions(build, DType::I64, all.shape()[static_cast<size_t>(d)], d, ndim);
     const Term fits = at >= number(before) && at < number(before + length_of(extent));

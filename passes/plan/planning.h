@@ -9,7 +9,7 @@ namespace weftc {
 /// One row of the table in planning.cpp.
 struct PlanningStep {
   const char* name;   // also the function and --print-plan-after
-  const char* after;  // what holds afterwards, for the parts that exist by then
+  const char* after;  // the condition that holds afterwards, for the parts that exist by then
   void (*run)(PlanDraft&);
   /// Violations of the promise, one line each; each is a bug of the step. Changes nothing.
   std::vector<std::string> (*check)(const Plan&);

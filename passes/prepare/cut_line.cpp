@@ -1,7 +1,7 @@
 // Finds the shortest time for which a cut exists, by bisection: each stage takes as many items as fit. Then minimizes
 // the bytes over the cuts within slightly more than that time, stage by stage:
 //
-//   least[s][i] = behind[i] + the smallest least[s - 1][j], of those j for which the items j + 1 .. i are short enough
+//   least[s][i] = after[i] + the smallest least[s - 1][j], of those j for which the items j + 1 .. i are short enough
 #include "passes/prepare/cut_line.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ std::vector<int> cut_line(const std::vector<LineItem>& line, int stages) {
     std::vector<int64_t> next(line.size() + 1, kNever);
     for (int i = s + 1; i <= n - (stages - 1 - s); ++i)
       for (int j = i - 1; j >= s && until[static_cast<size_t>(i)] - until[static_cast<size_t>(j)] <= most; --j) {
-        const int64_t sent = i < n ? line[static_cast<size_t>(i) - 1].behind : 0;
+        const int64_t sent = i < n ? line[static_cast<size_t>(i) - 1].after : 0;
         const int64_t bytes = least[static_cast<size_t>(j)] == kNever ? kNever : least[static_cast<size_t>(j)] + sent;
         if (bytes < next[static_cast<size_t>(i)])
           next[static_cast<size_t>(i)] = bytes, from[static_cast<size_t>(s)][static_cast<size_t>(i)] = j;
@@ -81,7 +81,7 @@ std::vector<int> join_short_items(const std::vector<LineItem>& line, int parts) 
     for (size_t i = end; i < line.size() && time + line[i].time <= most; ++i) {
       time += line[i].time;
       const bool is_long = time > most / 2;
-      if (!is_long || i + 1 == line.size() || line[i].behind <= line[end - 1].behind) end = i + 1;
+      if (!is_long || i + 1 == line.size() || line[i].after <= line[end - 1].after) end = i + 1;
     }
     stretch_of.resize(end, static_cast<int>(stretch));
     begin = end;

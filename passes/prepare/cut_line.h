@@ -7,8 +7,8 @@ namespace weftc {
 
 /// The unit of a cut: ops of one node, in the order of the graph.
 struct LineItem {
-  double time = 0;     // seconds
-  int64_t behind = 0;  // bytes of the values that are made up to here and read later
+  double time = 0;    // seconds
+  int64_t after = 0;  // bytes of the values that are made up to here and read later
 };
 
 /// The stage of each item: `stages` stretches of at least one item. The longest stretch takes at most a twentieth

@@ -90,7 +90,7 @@ class Stages {
   void note_cuts(const CellLine& cells, const std::vector<int>& cut);
   CellLine line_of_cells() const;
   bool is_of_model(OpId id) const;
-  std::vector<int64_t> bytes_behind(const std::vector<OpId>& ops) const;
+  std::vector<int64_t> bytes_after(const std::vector<OpId>& ops) const;
   void assign_forward();
   bool joins_stages(const Op& op) const;
   int stage_of_rest() const;

@@ -20,7 +20,7 @@ bool Stages::is_of_model(OpId id) const {
 }
 
 /// For each op of a line: the bytes that the ops up to it make and later ops read.
-std::vector<int64_t> Stages::bytes_behind(const std::vector<OpId>& ops) const {
+std::vector<int64_t> Stages::bytes_after(const std::vector<OpId>& ops) const {
   std::map<OpId, size_t> at;
   for (size_t i = 0; i < ops.size(); ++i) at[ops[i]] = i;
   std::vector<int64_t> bytes(ops.size() + 1, 0);
@@ -46,7 +46,7 @@ Stages::CellLine Stages::line_of_cells() const {
   std::vector<bool> is_node(graph_.op_capacity(), false);
   for (const OpId id : graph_.order()) is_node[id.index] = is_of_model(id);
   CellLine line{branches_in_line(graph_, is_node), {}, {}};
-  const std::vector<int64_t> behind = bytes_behind(line.ops);
+  const std::vector<int64_t> after = bytes_after(line.ops);
   const Ceilings ceilings = ceilings_of(target_);
   std::map<std::string, size_t> last_of;  // of a node's ops
   for (size_t i = 0; i < line.ops.size(); ++i)
@@ -58,7 +58,7 @@ Stages::CellLine Stages::line_of_cells() const {
     for (const OriginId node : op.origins) end = std::max(end, last_of[module_.origins[node.index].name]);
     line.cell_of.push_back(line.cells.size() - 1);
     line.cells.back().time += seconds_alone(module_, graph_, op, ceilings);
-    line.cells.back().behind = behind[i];
+    line.cells.back().after = after[i];
   }
   return line;
 }

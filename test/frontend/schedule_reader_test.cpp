@@ -313,7 +313,7 @@ TEST_CASE("each mistake of a pipeline of a training") {
   };
   CHECK(id("", "[[a.forward, 0], [a.backward, 0]]") == "");
   CHECK(id("", "[[a, 0]]") == "unknown-stage");
-  CHECK(id("", "[[a.forward, 0]]") == "");  // what else there is, the model says
+  CHECK(id("", "[[a.forward, 0]]") == "");  // the model says which others exist
   CHECK(id("", "[[a.forward, 0], [a.weight, 0]]") == "unknown-stage");
   CHECK(id(", accumulate: 2", "gpipe") == "pipeline-accumulate");
 }

@@ -21,7 +21,7 @@ double longest(const std::vector<LineItem>& line, const Cut& cut) {
 int64_t bytes_of(const std::vector<LineItem>& line, const Cut& cut) {
   int64_t bytes = 0;
   for (size_t i = 1; i < line.size(); ++i)
-    if (cut[i] != cut[i - 1]) bytes += line[i - 1].behind;
+    if (cut[i] != cut[i - 1]) bytes += line[i - 1].after;
   return bytes;
 }
 

@@ -15,7 +15,7 @@ constexpr const char* kHead = "module \"m\" file \"m.onnx\" seed 0\nplace @all [
 struct Laid {
   Diags diags;
   std::optional<Module> module;
-  std::vector<std::string> before, after;  // what the verifier finds
+  std::vector<std::string> before, after;  // findings of the verifier
 };
 
 Laid laid(const std::string& constants, const std::string& graph) {

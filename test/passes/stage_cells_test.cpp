@@ -46,8 +46,8 @@ TEST_CASE("stage cells: branches stand one after the other, the longest first") 
     CHECK(cell_of(*made, cells, value) == ++before);
   }
   CHECK(cell_of(*made, cells, "x") == -1);
-  CHECK(cells.line[2].behind == 8 * 6 * 4);
-  CHECK(cells.line[4].behind == 2 * 8 * 6 * 4);
+  CHECK(cells.line[2].after == 8 * 6 * 4);
+  CHECK(cells.line[4].after == 2 * 8 * 6 * 4);
   CHECK(std::ranges::count(cells.is_node, true) == 7);
 }
 

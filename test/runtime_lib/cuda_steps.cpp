@@ -222,7 +222,7 @@ TEST_CASE("cuda steps: a kernel takes steps with another stream of its rank, and
           r.launch(cuda_kernels::scale, {.blocks = 1, .threads = 64}, r[x], r[from], kCount, step + 1);
           if (step <= last_given) r.signal(given, step);
         });
-      if (walks < 3) return;  // what the host reads is in no graph either
+      if (walks < 3) return;  // no graph has the host's reads either
       r.step({0, "read", "Mul read"}, [&] {
         const std::vector<float> got = get(r, r[sum], kCount);
         for (int i = 0; i < kCount; ++i) wrong += got[size_t(i)] != float(20 * (kCount - 1 - i));

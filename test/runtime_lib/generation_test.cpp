@@ -186,7 +186,7 @@ TEST_CASE("logits that are no numbers end the text, not the library") {
   CHECK(set_prompt(library, {{2, 4}, {1, 1}}) == 0);
   CHECK(library.run() == 1);
   CHECK(std::string(library.error()).find("no token can be chosen: 'logits'") != std::string::npos);
-  CHECK(set(library, "past", std::vector<int64_t>{}, {2, 0}) == 0);  // what a refused run was given still holds
+  CHECK(set(library, "past", std::vector<int64_t>{}, {2, 0}) == 0);  // settings of a refused run still hold
   CHECK(set_prompt(library, {{1, 2}, {0, 0}}) == 0);
   REQUIRE_MESSAGE(library.run() == 0, library.error());
   CHECK(tokens_of(library) == first);

@@ -51,7 +51,7 @@ WEFT_DEVICE void choose_boxes_by_warp(int64_t length, int64_t places, const BoxL
     if (__ballot_sync(0xffffffffu, is_covered) != 0) continue;
     if (lane() == 0) put(kept, last.index);
     ++kept;
-    __syncwarp();  // what was put is read by all lanes
+    __syncwarp();  // all lanes read the stored elements
   }
   for (int64_t j = kept + lane(); j < places; j += detail::kWarp) put(j, -1);
 }

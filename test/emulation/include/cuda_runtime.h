@@ -171,7 +171,7 @@ struct Launch {
   dim3 grid, block;
   size_t shared_bytes = 0;
   bool resident = false;
-  std::function<void()> thread;  // what each thread runs
+  std::function<void()> thread;  // each thread runs it
 };
 cudaError_t launch(Launch launch, cudaStream_t stream);
 cudaError_t resident_blocks(int* blocks, unsigned threads, size_t shared_bytes);

@@ -122,7 +122,7 @@ int64_t least_lacking(const std::vector<PredictedSchedule>& schedules) {
 
 /// The fastest layouts. If all their programs lack memory, layouts are chosen again under smaller limits, since sums
 /// over values do not include a program's other needs. A limit that is a little smaller may give the same layouts, so
-/// each step is at least twice the one before. It goes at most half the way to a limit under which there are none.
+/// each step is at least twice the one before. It goes at most half the way to a limit that no layouts fit.
 std::vector<PredictedSchedule> predict_fitting(const Options& options, const PlanRequest& request,
                                                const std::vector<ShardingPlan>& plans, Diags& diags) {
   constexpr int kMostTries = 8;

@@ -174,19 +174,18 @@ Verdict direct_convolution(const StrategyContext& context) {
 /// plus the time to read the weights of a tile, as a number of multiplications. It depends on the image and on all
 /// filters alone, so that ranks with some of the images, channels or filters choose the same tile as one rank with all.
 ///
-/// On Zen 3, 14 x 14 outputs, tiles of 2 take 1.31, 1.15, 0.87 and 0.77 of the time of tiles of 4 for 64, 128, 256 and
-/// 512 channels. Most networks have many channels there. A core with AVX-512 multiplies twice as fast while it
-/// reads. On Zen 5 with busy memory SqueezeNet (13 x 13) takes 0.86 of the time by tiles of 2 on two threads, ResNet-50
-/// 0.9 to 1, DenseNet-121 0.95.
-///
-/// Filters that fit the second cache cost little to read: on Sapphire Rapids, 16 channels, 64 filters, 14 x 14 outputs,
-/// tiles of 4 take 0.73 of the time of tiles of 2.
+/// The times to read were measured on Sapphire Rapids, with AVX-512 and AVX2: weights come from the second cache, the
+/// third one, or memory. With 14 x 14 outputs tiles of 2 take 1.25, 1.12 and 0.82 of the time of tiles of 4 for 64, 128
+/// and 256 channels (Zen 3: 1.31, 1.15, 0.87). With 7 x 7 outputs tiles of 2 take 0.73 of a direct convolution's time
+/// for 128 channels, 0.70 for 256, and 1.24 for 512.
 int64_t winograd_cost(const WindowGeometry& g, const Dims& filters, int64_t tile) {
-  constexpr int64_t kNearBytes = 1 << 20, kMultiplicationsARead = 18, kOfNear = 2;
-  const int64_t bytes = 36 * 4 * filters[1] * ((filters[0] + 15) / 16 * 16);  // of tiles of 4
+  constexpr int64_t kNearBytes = 1 << 20, kHeldBytes = 8 << 20;
+  constexpr int64_t kOfNear = 2, kOfHeld = 5, kMultiplicationsARead = 18;
+  const int64_t points = (tile + 2) * (tile + 2);
+  const int64_t bytes = points * 4 * filters[1] * ((filters[0] + 15) / 16 * 16);
+  const int64_t a_read = bytes <= kNearBytes ? kOfNear : bytes <= kHeldBytes ? kOfHeld : kMultiplicationsARead;
   const auto tiles = [&](const Scale& extent) { return (extent.high() + tile - 1) / tile; };
-  return (tile + 2) * (tile + 2) *
-         (tiles(g.out[0]) * tiles(g.out[1]) + (bytes <= kNearBytes ? kOfNear : kMultiplicationsARead));
+  return points * (tiles(g.out[0]) * tiles(g.out[1]) + a_read);
 }
 
 Verdict winograd_convolution(const StrategyContext& context) {

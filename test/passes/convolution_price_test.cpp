@@ -124,13 +124,16 @@ float[64,3,3,3] u = random(3, 0.1)>)";
   CHECK(strategies[2] == "direct-convolution");
 }
 
-TEST_CASE("convolution prices: filters that a near cache holds make larger tiles of outputs pay") {
-  const auto tile = [](const std::string& channels) {
-    return chosen("m (float[1," + channels + ",14,14] x) => (float[1," + channels + ",14,14] y) <float[" + channels +
-                  "," + channels + ",3,3] w = random(1, 0.1)>\n{ y = Conv<pads = [1, 1, 1, 1]>(x, w) }");
+TEST_CASE("convolution prices: the memory that holds the filters decides how many outputs a tile has") {
+  const auto tile = [](const std::string& channels, const std::string& size) {
+    const std::string image = "float[1," + channels + "," + size + "," + size + "]";
+    return chosen("m (" + image + " x) => (" + image + " y) <float[" + channels + "," + channels +
+                  ",3,3] w = random(1, 0.1)>\n{ y = Conv<pads = [1, 1, 1, 1]>(x, w) }");
   };
-  CHECK(tile("64").starts_with("winograd-convolution F(4x4"));
-  CHECK(tile("256").starts_with("winograd-convolution F(2x2"));
+  for (const char* channels : {"64", "128"}) CHECK(tile(channels, "14").starts_with("winograd-convolution F(4x4"));
+  CHECK(tile("256", "14").starts_with("winograd-convolution F(2x2"));
+  for (const char* channels : {"128", "256"}) CHECK(tile(channels, "7").starts_with("winograd-convolution F(2x2"));
+  CHECK(tile("512", "7").starts_with("direct-convolution"));
 }
 
 TEST_CASE("convolution prices: minimal filtering and products of planes have prices") {

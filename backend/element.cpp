@@ -5,13 +5,30 @@
 #include <algorithm>
 
 #include "ir/base/check.h"
+#include "ir/base/contains.h"
 #include "ir/gelu.h"
 #include "ir/op_def.h"
 
 namespace weftc {
 
+/// True if the body needs the Gelu's erf or tanh, or what follows from it, for something else as well.
+static bool shares_function(const Graph& body, const Gelu& gelu, OpKind by) {
+  std::vector<OpId> known;
+  for (const OpId id : gelu.ops) {
+    const Op& op = body.op(id);
+    const bool follows =
+        std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return contains(known, body.producer(v)); });
+    if (op.kind == by || follows) known.push_back(id);
+  }
+  return std::any_of(known.begin(), known.end(), [&](OpId id) {
+    const std::vector<Use>& uses = body.value(body.result(id)).uses;
+    return body.result(id) != gelu.result &&
+           std::any_of(uses.begin(), uses.end(), [&](const Use& use) { return !use.op || !contains(known, use.op); });
+  });
+}
+
 /// The Gelus of a body. One function computes a Gelu faster than its ops do, and for tanh with less loss below 0. In
-/// 16-bit floats its constants were rounded.
+/// 16-bit floats its constants were rounded. A derivative needs the erf or tanh anyway: then a Gelu is a product more.
 Elements::WholeGelus Elements::whole_gelus_of(const KernelContext& context) {
   WholeGelus found;
   const Graph& body = context.body;
@@ -24,7 +41,7 @@ Elements::WholeGelus Elements::whole_gelus_of(const KernelContext& context) {
       for (ValueId x : body.op(id).outputs) {
         if (!x || body.type(x).dtype != DType::F32) continue;
         const auto gelu = find_gelu(body, *context.plan.constants, x, by);
-        if (gelu) found.emplace(gelu->result, WholeGelu{x, function});
+        if (gelu && !shares_function(body, *gelu, by)) found.emplace(gelu->result, WholeGelu{x, function});
       }
   }
   return found;

@@ -23,6 +23,7 @@ void apply_transforms(Module& module, const Env& env);
 void divide_late(Module& module, const Env& env);
 void turn_products(Module& module, const Env& env);
 void scatter_updates(Module& module, const Env& env);
+void factor_gradients(Module& module, const Env& env);
 void fuse_loops(Module& module, const Env& env);
 void lay_in_memory(Module& module, const Env& env);
 void fuse_regions(Module& module, const Env& env);

@@ -40,6 +40,8 @@ constexpr Pass kPipeline[] = {
      turn_products, Form::Scheduled},
     {"scatter-updates", "a parameter less a multiple of what is scattered into zeros is scattered into",
      scatter_updates, Form::Scheduled},
+    {"factor-gradients", "a gradient is multiplied once where the factor needs several values of the forward pass",
+     factor_gradients, Form::Scheduled},
     {"fuse-loops", "a loop over steps whose body is element-wise stands in a region that becomes one kernel",
      fuse_loops, Form::Scheduled},
     {"lay-in-memory", "what is read from memory outside of kernels has a buffer, results of regions their own",

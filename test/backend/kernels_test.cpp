@@ -312,6 +312,22 @@ TEST_CASE("kernels: a Gelu is one function on the host, whatever its ops spell i
   check_cases(std::move(cases));
 }
 
+TEST_CASE("kernels: a Gelu beside its derivative is a product of the erf that both need") {
+  KernelCase c("gelu_and_derivative");
+  const ValueId x = c.reals("x", {3, 677}, DType::F32, -9, 9);
+  const ValueId scaled = c.op(OpKind::Mul, {x, c.constant(std::sqrt(0.5))});
+  const ValueId share = c.op(OpKind::Add, {c.op(OpKind::Erf, {scaled}), c.constant(1)});
+  c.output(c.op(OpKind::Mul, {c.op(OpKind::Mul, {x, c.constant(0.5)}), share}));
+  c.output(c.op(OpKind::Mul, {share, c.constant(0.5)}), "half");
+  c.tolerance = 1e-5;
+  const std::string text = text_of(c);
+  CHECK(text.find("weft::gelu") == std::string::npos);
+  CHECK(text.find("weft::erf(") == text.rfind("weft::erf("));
+  std::vector<KernelCase> cases;
+  cases.push_back(std::move(c));
+  check_cases(std::move(cases));
+}
+
 TEST_CASE("kernels: near miss: other constants") {
   CHECK(text_of(gelu_by_tanh(0.0447)).find("weft::gelu") == std::string::npos);
   CHECK(text_of(gelu_by_erf(0.7)).find("weft::gelu") == std::string::npos);

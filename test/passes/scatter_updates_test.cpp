@@ -1,6 +1,7 @@
 // Gradient descent on looked-up rows and on weights that stand transposed: updates are those of the formula, the table
 // is updated in place, and what must stay dense does.
 #include "test/passes/planned.h"
+#include "test/passes/same_step.h"
 
 using namespace weftc;
 using namespace weftc::test;
@@ -29,37 +30,12 @@ int scatters_into_data(const std::string& yaml) {
   return count;
 }
 
-/// The outputs of the first step after the passes up to `stop_after`, by name.
-std::map<std::string, Tensor> step_of(const std::string& model, const std::string& yaml,
-                                      const std::string& stop_after) {
-  const auto made = prepare(model, yaml, stop_after);
-  INFO(made->diags.text());
-  REQUIRE(made->ok());
-  EvalResult result = evaluate(*made->module, seeded_inputs(*made->module));
-  REQUIRE(result.error.empty());
-  std::map<std::string, Tensor> outputs;
-  for (size_t o = 0; o < result.outputs.size(); ++o)
-    outputs.emplace(made->module->graph.outputs()[o].name, std::move(result.outputs[o]));
-  return outputs;
-}
-
-void check_same_step(const std::string& model, const std::string& yaml) {
-  const auto plain = step_of(model, yaml, "apply-transforms"), changed = step_of(model, yaml, "scatter-updates");
-  REQUIRE(plain.size() == changed.size());
-  for (const auto& [name, wanted] : plain) {
-    CAPTURE(name);
-    const Tensor& found = changed.at(name);
-    REQUIRE(found.dims == wanted.dims);
-    for (int64_t i = 0; i < wanted.size(); ++i) CHECK(found.at(i) == doctest::Approx(wanted.at(i)).epsilon(1e-6));
-  }
-}
-
 }  // namespace
 
 TEST_CASE("scatter-updates: descent without decay changes looked-up rows alone, in place") {
   const std::string yaml = descent("sgd: {rate: 0.5}");
   CHECK(scatters_into_data(yaml) == 1);
-  check_same_step(kTable, yaml);
+  check_same_step(kTable, yaml, "scatter-updates");
   const Planned made = plan_of(kTable, yaml);
   for (const StateSlot& state : made.plan.states)
     if (state.input == "w") CHECK_MESSAGE(state.in_place, state.why_copied);
@@ -78,8 +54,8 @@ TEST_CASE("turn-products: the update after the derivative of a transposed weight
       "<ir_version: 10, opset_import: [\"\" : 20]> m (float[5,3] x) => (float loss) <float[2,3] w = {1, 2, 3, 4, 5, "
       "6}> "
       "{ y = Gemm<transB = 1>(x, w) z = Tanh(y) loss = ReduceSum<keepdims = 0>(z) }";
-  check_same_step(model, descent("sgd: {rate: 0.5}"));
-  check_same_step(model, descent("sgd: {rate: 0.5, weight_decay: 0.1}"));
+  check_same_step(model, descent("sgd: {rate: 0.5}"), "scatter-updates");
+  check_same_step(model, descent("sgd: {rate: 0.5, weight_decay: 0.1}"), "scatter-updates");
   check_orders(plan_of(model, descent("sgd: {rate: 0.5, weight_decay: 0.1}")), 3);
   CHECK(fused(model, descent("sgd: {rate: 0.5, weight_decay: 0.1}")).find("pointwise: Mul; ") == std::string::npos);
 }

@@ -34,6 +34,8 @@ class Tree:
         self.files = sorted(path.relative_to(self.root).as_posix() for path in tracked_files(self.root))
         self.file_set = set(self.files)
         self.folders = {str(folder) for file in self.files for folder in pathlib.PurePosixPath(file).parents}
+        self.names = sorted({pathlib.PurePosixPath(path).name for path in [*self.files, *self.folders]})
+        self.stems = {file[: file.index(".", file.rfind("/") + 2)] for file in self.files if "." in file[file.rfind("/") + 2 :]}
         self._texts = {}
 
     def text(self, file):

@@ -52,7 +52,7 @@ def cells(line):
 def tables(text):
     found, lines = [], without_examples(text).split("\n")
     for at, line in enumerate(lines):
-        if not re.match(r"^\s*\|[-|\s]+\|\s*$", line) or at == 0:
+        if not re.match(r"^\s*\|(\s*-+\s*\|)+\s*$", line) or at == 0:
             continue
         rows = []
         for row in lines[at + 1 :]:

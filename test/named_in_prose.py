@@ -1,7 +1,7 @@
 """Names in READMEs that mean something of the tree: paths, flags, and names of the code. Each must exist.
 
-A word in backticks is a path if it begins with a folder of the tree or has the suffix of a source. Capitals in it stand for
-any name: `fixtures/NAME.yaml`.
+A word in backticks is a path if it begins with a folder of the tree or has the suffix of a source. Capitals in it stand
+for any name: `fixtures/NAME.yaml`.
 """
 
 import fnmatch
@@ -11,8 +11,25 @@ import re
 
 import markdown
 
-SUFFIXES = (".h", ".cpp", ".cu", ".cuh", ".def", ".py", ".md", ".yaml", ".weft", ".case", ".onnxtxt", ".cmake", ".html", ".css",
-            ".sh", ".txt", ".svg")
+SUFFIXES = (
+    ".h",
+    ".cpp",
+    ".cu",
+    ".cuh",
+    ".def",
+    ".py",
+    ".md",
+    ".yaml",
+    ".weft",
+    ".case",
+    ".onnxtxt",
+    ".cmake",
+    ".html",
+    ".css",
+    ".sh",
+    ".txt",
+    ".svg",
+)
 PATH = re.compile(r"[\w./*{},+-]+")
 # A folder's README may name files from the folders in which they usually stand.
 USUAL_FOLDERS = ("runtime_lib", "runtime_lib/include", "runtime_lib/include/weft", "passes", "test", "samples")
@@ -30,8 +47,15 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 QUOTED_FLAGS = re.compile(r'"(?:-\w,)?(--[a-z][\w-]*(?:,--[a-z][\w-]*)*)"')
 # Flags of other programs than the tree's, with the program.
 FOREIGN_FLAGS = {
-    "--build": "cmake", "--install": "cmake", "--prefix": "cmake", "--mpi": "srun", "--param": "g++", "--help": "every program",
-    "--test-case": "doctest", "--list-test-cases": "doctest", "--source-file": "doctest",
+    "--build": "cmake",
+    "--install": "cmake",
+    "--prefix": "cmake",
+    "--mpi": "srun",
+    "--param": "g++",
+    "--help": "every program",
+    "--test-case": "doctest",
+    "--list-test-cases": "doctest",
+    "--source-file": "doctest",
 }
 # `a`, `b` in `file`
 NAMES_IN_FILE = re.compile(r"((?:`[\w:.]+(?:\(\))?`(?:, | and )?)+) in `([\w./]+)`")
@@ -69,8 +93,8 @@ def alternatives(path):
 
 
 def resolves(tree, readme, word):
-    """Whether the word is a path from the folder of the README, a folder around it or a usual one. A name without a folder
-    may lie anywhere."""
+    """Whether the word is a path from the folder of the README, a folder around it or a usual one. A name without a
+    folder may lie anywhere."""
     here = pathlib.PurePosixPath(readme).parent
     bases = [*map(str, [here, *here.parents]), *USUAL_FOLDERS]
     for each in dict.fromkeys((word, re.sub(r"[A-Z]{2,}", "*", word))):
@@ -98,7 +122,9 @@ def looks_like_path(tree, readme, word):
 
 def words_of_commands(text):
     """The words of examples, and of spans that are more than one word."""
-    parts = [example.text for example in markdown.examples(text)] + [span for span in markdown.spans(text) if " " in span]
+    parts = [example.text for example in markdown.examples(text)] + [
+        span for span in markdown.spans(text) if " " in span
+    ]
     return {word.strip("'\",:;()") for part in parts for word in re.split(r"[\s=]+", part)}
 
 
@@ -107,10 +133,16 @@ def stale_paths(tree):
     for readme in tree.readmes():
         text = tree.text(readme)
         words = {word for word in markdown.spans(text) if looks_like_path(tree, readme, word)}
-        words |= {word for word in words_of_commands(text)
-                  if PATH.fullmatch(word) and "/" in word and word.split("/")[0] in top_folders(tree)}
-        found += [f"{readme} names {word}" for word in sorted(words)
-                  if not is_excused(word) and not resolves(tree, readme, word)]
+        words |= {
+            word
+            for word in words_of_commands(text)
+            if PATH.fullmatch(word) and "/" in word and word.split("/")[0] in top_folders(tree)
+        }
+        found += [
+            f"{readme} names {word}"
+            for word in sorted(words)
+            if not is_excused(word) and not resolves(tree, readme, word)
+        ]
     return found + stale_paths_of_sources(tree)
 
 
@@ -123,7 +155,9 @@ def stale_paths_of_sources(tree):
         if not file.endswith((".h", ".cpp", ".cu", ".cuh", ".def", ".py", ".txt", ".cmake")):
             continue
         words = set(path.findall(tree.text(file)))
-        found += [f"{file} names {word}" for word in sorted(words) if not is_excused(word) and not resolves(tree, file, word)]
+        found += [
+            f"{file} names {word}" for word in sorted(words) if not is_excused(word) and not resolves(tree, file, word)
+        ]
     return found
 
 

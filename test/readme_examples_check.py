@@ -96,16 +96,35 @@ def compile_file(folder, file, *flags):
 def check_pass():
     """Links the example of a pass with the compiler; its row stands in a pipeline of its own. Runs the example's test."""
     objects = []
-    for file in ("passes/prepare/cancel_negations.cpp", "passes/pipeline.cpp", "passes/runner.cpp",
-                 "test/passes/cancel_negations_test.cpp", "test/main.cpp"):
+    for file in (
+        "passes/prepare/cancel_negations.cpp",
+        "passes/pipeline.cpp",
+        "passes/runner.cpp",
+        "test/passes/cancel_negations_test.cpp",
+        "test/main.cpp",
+    ):
         objects.append(PASS / f"{pathlib.PurePath(file).stem}.o")
         if not compile_file(PASS, file, "-c", "-o", objects[-1]):
             return
-    libraries = [harness.BUILD / f"libweft_{name}.a" for name in ("cli", "frontend", "passes", "backend", "ir", "onnx_proto")]
+    libraries = [
+        harness.BUILD / f"libweft_{name}.a" for name in ("cli", "frontend", "passes", "backend", "ir", "onnx_proto")
+    ]
     executable = PASS / "cancel_negations_test"
     # The library has a table of passes and a runner too; the first ones count.
-    status, _, err = harness.run([compiler(), *objects, "-Wl,--allow-multiple-definition", *libraries, "-lprotobuf", "-lyaml-cpp",
-                                  "-lz", "-pthread", "-o", executable])
+    status, _, err = harness.run(
+        [
+            compiler(),
+            *objects,
+            "-Wl,--allow-multiple-definition",
+            *libraries,
+            "-lprotobuf",
+            "-lyaml-cpp",
+            "-lz",
+            "-pthread",
+            "-o",
+            executable,
+        ]
+    )
     if harness.check("linked/cancel_negations_test", status == 0, err[-600:]):
         status, out, err = harness.run([executable], cwd=harness.ROOT)
         harness.check("run/cancel_negations_test", status == 0, (out or err)[-600:])

@@ -35,7 +35,9 @@ class Tree:
         self.file_set = set(self.files)
         self.folders = {str(folder) for file in self.files for folder in pathlib.PurePosixPath(file).parents}
         self.names = sorted({pathlib.PurePosixPath(path).name for path in [*self.files, *self.folders]})
-        self.stems = {file[: file.index(".", file.rfind("/") + 2)] for file in self.files if "." in file[file.rfind("/") + 2 :]}
+        self.stems = {
+            file[: file.index(".", file.rfind("/") + 2)] for file in self.files if "." in file[file.rfind("/") + 2 :]
+        }
         self._texts = {}
 
     def text(self, file):

@@ -60,8 +60,11 @@ def forms(tree):
     real = [(form, [name for name, ends_in in passes(tree) if ends_in == form]) for form in order]
     known = {name for name, _ in passes(tree)}
     named = [(form, [name for name in names if name in known]) for form, names in named]
-    return [f"passes/README.md: {form} has {names}, not {theirs}" for (form, names), (_, theirs) in zip(real, named) if names != theirs
-            ] + ([] if [form for form, _ in named] == order else ["passes/README.md does not have the forms of ir/verify.h"])
+    return [
+        f"passes/README.md: {form} has {names}, not {theirs}"
+        for (form, names), (_, theirs) in zip(real, named)
+        if names != theirs
+    ] + ([] if [form for form, _ in named] == order else ["passes/README.md does not have the forms of ir/verify.h"])
 
 
 def rows_of_planning(tree):
@@ -108,7 +111,9 @@ def unnamed_files(tree, folder, readme):
 def folders_of_folders(tree):
     """Each folder of the root stands in the guide, each of tests, samples and passes in the README there."""
     found = []
-    for parent, text in {"": guide(tree), **{each: tree.text(f"{each}/README.md") for each in ("test", "samples", "passes")}}.items():
+    parents = ("test", "samples", "passes")
+    texts = {"": guide(tree)} | {parent: tree.text(f"{parent}/README.md") for parent in parents}
+    for parent, text in texts.items():
         inside = {folder.removeprefix(f"{parent}/") for folder in tree.folders if posixpath.dirname(folder) == parent}
         named = code_words(text)
         found += missing({each for each in inside if each[0] != "."}, named, f"{parent or 'the guide'}: README.md")
@@ -124,42 +129,91 @@ def verbs(tree):
     return missing(real - {"verify-many"}, named, "the guide") + missing(named, real, "cli/main.cpp")
 
 
+def groups(tree):
+    """The groups of tests."""
+    return {posixpath.basename(file).removesuffix("_check.py") for file in tree.files if file.endswith("_check.py")}
+
+
 def verbs_of_dev(tree):
     """Verbs, benchmarks and test groups that are named after ./dev exist; ./dev's help has all benchmarks."""
     dev = tree.text("dev")
     real = set(re.findall(r"^  ([a-z-]+)(?: \| [a-zA-Z -]+)?\)", dev, re.M)) | {"help"}
-    benches = set(re.search(r"\$\{1:-\}\" in\n?|case \$\{1:-\} in\n\s+([a-z0-9_ |]+)\)", dev)[1].replace("|", " ").split())
-    groups = {posixpath.basename(file).removesuffix("_check.py") for file in tree.files if file.endswith("_check.py")}
-    found = missing(set(re.findall(r"^\./dev bench ([a-z]\w*)", dev, re.M)), benches, "dev: bench")
-    found += missing(benches, set(re.findall(r"^\./dev bench ([a-z]\w*)", dev, re.M)), "dev: usage of bench")
-    found += [f"dev: bench has no file test/bench/{name}.py" for name in sorted(benches) if not tree.has(f"test/bench/{name}.py")]
+    benches = set(re.search(r"case \$\{1:-\} in\n\s+([a-z0-9_ |]+)\)", dev)[1].replace("|", " ").split())
+    helped = set(re.findall(r"^\./dev bench ([a-z]\w*)", dev, re.M))
+    scripts = {posixpath.basename(file).removesuffix(".py") for file in tree.below("test/bench", (".py",))}
+    found = missing(helped, benches, "dev: bench") + missing(benches, helped, "dev: help of bench")
+    found += missing(benches, scripts, "test/bench")
     for readme in tree.readmes():
         text = tree.text(readme)
         for part in markdown.spans(text) + [example.text for example in markdown.examples(text)]:
             found += missing(re.findall(r"\./dev ([a-z][a-z-]+)", part), real, f"{readme}: dev")
             found += missing(re.findall(r"\./dev bench ([a-z]\w*)", part), benches, f"{readme}: dev bench")
             named = re.findall(r"\./dev test ((?:[a-z_]+ ?)+)", part)
-            found += missing(" ".join(named).split(), groups | {"fast", "full", "list"}, f"{readme}: dev test")
+            found += missing(" ".join(named).split(), groups(tree) | {"fast", "full", "list"}, f"{readme}: dev test")
     return found
+
+
+def groups_of_tests(tree):
+    """Words in backticks in the table of what only `full` runs are groups of tests, where they are not files."""
+    table = next((table for table in markdown.tables(tree.text("test/README.md")) if "in `full`" in table.header), None)
+    named = {span for row in table.rows for span in markdown.spans(row[0])} if table else set()
+    return missing({name for name in named if re.fullmatch(r"[a-z_0-9]+", name)}, groups(tree), "test")
+
+
+def fuzz_targets(tree):
+    """test/fuzz/README.md has each target."""
+    files = ("test/fuzz/compiler_targets.cpp", "test/fuzz/runtime_targets.cpp")
+    real = [name for file in files for name in code_tables.first_strings(code_tables.rows(tree.text(file), "kTargets"))]
+    table = markdown.table_with(tree.text("test/fuzz/README.md"), "target")
+    named = [span for cell in table.column("target") for span in markdown.spans(cell)] if table else []
+    return missing(real, named, "test/fuzz/README.md") + missing(named, real, "test/fuzz")
+
+
+def samples(tree):
+    """The READMEs of samples name each model and each schedule there."""
+    named = {
+        word for readme in tree.readmes() if readme.startswith("samples/") for word in code_words(tree.text(readme))
+    }
+    real = {
+        posixpath.basename(file).split(".")[0] for file in tree.below("samples", (".yaml", ".onnxtxt", ".py", ".c"))
+    }
+    return missing(real, named, "samples/README.md")
+
+
+def training_functions(tree):
+    """The guide names each loss, metric, optimizer and rate that the compiler brings. Parts of these are its own."""
+    text = tree.text("frontend/training_functions.cpp")
+    found = re.findall(r'domain: "weft\.(\w+)".*?^([a-z_]+) ?[<(]', text, re.M | re.S)
+    real = {name for domain, name in found if domain != "part"}
+    return missing(real, code_words(guide(tree)), "the guide's section on training: it")
 
 
 def exit_codes(tree):
     """The guide's table of exit codes has those of the compiler and of executables."""
     code = tree.text("cli/options.h") + tree.text("runtime_lib/src/failure.h")
-    real = {number for body in re.findall(r"enum ExitCode[^{]*\{([^}]*)\}", code) for number in re.findall(r"= (\d+)", body)}
+    real = {
+        number for body in re.findall(r"enum ExitCode[^{]*\{([^}]*)\}", code) for number in re.findall(r"= (\d+)", body)
+    }
     table = next((table for table in markdown.tables(guide(tree)) if "70" in [row[0] for row in table.rows]), None)
     named = {row[0] for row in table.rows} if table else set()
-    return missing(real | {"0", "3"}, named, "the guide's table of exit codes") + missing(named, real | {"0", "3"}, "ExitCode")
+    return missing(real | {"0", "3"}, named, "the guide's table of exit codes") + missing(
+        named, real | {"0", "3"}, "ExitCode"
+    )
 
 
 def keys(tree):
     """The guide names each key of a schedule, and samples/machines/README.md each of a machine."""
-    schedule = {key for file in tree.below("frontend", (".cpp",)) if posixpath.basename(file).startswith("schedule_")
-                for key in re.findall(r'\{"([a-z_]+)", ', tree.text(file))}
+    schedule = {
+        key
+        for file in tree.below("frontend", (".cpp",))
+        if posixpath.basename(file).startswith("schedule_")
+        for key in re.findall(r'\{"([a-z_]+)", ', tree.text(file))
+    }
     machine = set(re.findall(r'\{"([a-z_]+)", ', tree.text("frontend/machine_file.cpp"))) - {"false"}
     text = tree.text("samples/machines/README.md")
-    return (missing(schedule, code_words(guide(tree)), "the guide's schedule: it")
-            + missing(machine, code_words(text), "samples/machines/README.md"))
+    return missing(schedule, code_words(guide(tree)), "the guide's schedule: it") + missing(
+        machine, code_words(text), "samples/machines/README.md"
+    )
 
 
 def counts(tree):
@@ -167,7 +221,9 @@ def counts(tree):
     records = tree.text("ir/ops.def").count("WEFT_OP(")
     rows = code_tables.rows(tree.text("test/passes/gradient_rows.h"), "kGradientRows")
     wanted = f"{len(set(code_tables.first_strings(rows)))} of {records} records"
-    said = {(readme, each) for readme in tree.readmes() for each in re.findall(r"\d+ of \d+ records", tree.text(readme))}
+    said = {
+        (readme, each) for readme in tree.readmes() for each in re.findall(r"\d+ of \d+ records", tree.text(readme))
+    }
     return [f"{readme} says {each}, and there are {wanted}" for readme, each in sorted(said) if each != wanted]
 
 
@@ -198,5 +254,23 @@ def variables(tree):
     return found
 
 
-CHECKS = (repeated_rows, forms, rows_of_planning, passes_of_rooms, files_of_folders, folders_of_folders, verbs, verbs_of_dev,
-          exit_codes, keys, counts, strategies, knobs, variables)
+CHECKS = (
+    repeated_rows,
+    forms,
+    rows_of_planning,
+    passes_of_rooms,
+    files_of_folders,
+    folders_of_folders,
+    verbs,
+    verbs_of_dev,
+    groups_of_tests,
+    fuzz_targets,
+    samples,
+    training_functions,
+    exit_codes,
+    keys,
+    counts,
+    strategies,
+    knobs,
+    variables,
+)

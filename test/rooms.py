@@ -4,14 +4,17 @@
     |---|---|---|
     | `plan/` | `cost/`, `strategy/` | costs of kernels, and the rules of strategies |
 
-All rooms may include the files beside them; a room that may not has the word `nothing` in its row. The row of these files
-has no room in backticks.
+All rooms may include the files beside them; a room that may not has the word `nothing` in its row. The row of these
+files has no room in backticks.
+
+    rooms.py        prints the rooms of each folder, and those that each includes
 """
 
 import posixpath
 
+import harness
 import markdown
-from source_tree import PRODUCT, find_cycle
+from source_tree import PRODUCT, Tree, find_cycle
 
 BESIDE = "the files beside the rooms"
 
@@ -74,3 +77,16 @@ def complaints(tree, folder):
     if cycle:
         found.append(f"rooms of {folder}/ include each other in a circle: {' -> '.join(cycle)}")
     return found
+
+
+def print_edges(tree):
+    for folder in folders_with_rooms(tree):
+        edges = real_edges(tree, folder)
+        print(f"{folder}/")
+        for room in sorted({room_of(folder, file) for file in tree.below(folder)}):
+            included = sorted(other for each, other in edges if each == room)
+            print(f"  {room}: {', '.join(included) or 'nothing'}")
+
+
+if __name__ == "__main__":
+    print_edges(Tree(harness.ROOT))

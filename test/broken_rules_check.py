@@ -63,6 +63,8 @@ MISTAKES = (
             named_in_prose.stale_paths, f"names {STALE}"),
     Mistake("a stale file in prose", "passes/README.md", "", "See `plan_dance.h`.\n", named_in_prose.stale_paths,
             "plan_dance.h"),
+    Mistake("a file of a table that is gone", "passes/cost/README.md", "| `timeline` |", "| `timetable` |",
+            named_in_prose.stale_files_of_tables, "names timetable", ("passes/cost",)),
     Mistake("a flag that nothing knows", "passes/README.md", "", "Say `weft compile --print-everything`.\n",
             named_in_prose.stale_flags, "--print-everything", ("cli/options.cpp",)),
     Mistake("a name that its file lacks", "passes/README.md", "", "It is `take_it` in `passes/pass.h`.\n",

@@ -11,25 +11,8 @@ import re
 
 import markdown
 
-SUFFIXES = (
-    ".h",
-    ".cpp",
-    ".cu",
-    ".cuh",
-    ".def",
-    ".py",
-    ".md",
-    ".yaml",
-    ".weft",
-    ".case",
-    ".onnxtxt",
-    ".cmake",
-    ".html",
-    ".css",
-    ".sh",
-    ".txt",
-    ".svg",
-)
+ENDINGS = "h cpp cu cuh def py md yaml weft case onnxtxt cmake html css sh txt svg"
+SUFFIXES = tuple(f".{ending}" for ending in ENDINGS.split())
 PATH = re.compile(r"[\w./*{},+-]+")
 # A folder's README may name files from the folders in which they usually stand.
 USUAL_FOLDERS = ("runtime_lib", "runtime_lib/include", "runtime_lib/include/weft", "passes", "test", "samples")
@@ -170,6 +153,25 @@ def flags_of_script(text):
     return flags
 
 
+def stale_files_of_tables(tree):
+    """Tables whose heading is `file` name files, perhaps without suffix or by their ends: `transform_split`, `_fuse`."""
+    found = []
+    for readme in tree.readmes():
+        here = posixpath.dirname(readme)
+        for table in markdown.tables(tree.text(readme)):
+            headings = [heading for heading in table.header if heading.startswith(("file", "header", "pass (file)"))]
+            words = {span for heading in headings for cell in table.column(heading) for span in markdown.spans(cell)}
+            for word in sorted(words):
+                is_file = re.fullmatch(r"[\w./*]+", word) and not is_excused(word)
+                stem = word.removesuffix(".*")
+                is_end = word.startswith("_") and any(
+                    path.startswith(f"{here}/") and path.endswith(word) for path in tree.stems
+                )
+                if is_file and not is_end and not resolves(tree, readme, stem):
+                    found.append(f"{readme} names {word}")
+    return found
+
+
 def known_flags(tree):
     """Flags of the compiler, of executables and of scripts."""
     rows = ["cli/options.cpp", "runtime_lib/src/options.cpp", "runtime_lib/src/sampling.cpp"]
@@ -245,4 +247,4 @@ def unused_exceptions(tree):
     return unused + [flag for flag in FOREIGN_FLAGS if flag not in text]
 
 
-CHECKS = (stale_paths, stale_flags, stale_names_in_files, stale_code_names, unused_exceptions)
+CHECKS = (stale_paths, stale_files_of_tables, stale_flags, stale_names_in_files, stale_code_names, unused_exceptions)

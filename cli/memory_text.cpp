@@ -12,9 +12,9 @@
 #include "cli/timeline_text.h"
 #include "cli/training_memory.h"
 #include "ir/base/contains.h"
+#include "ir/kernel/kernel_scratch.h"
 #include "ir/plan_walk.h"
 #include "ir/segments.h"
-#include "passes/plan/kernel_scratch.h"
 #include "passes/plan/memory_peak.h"
 
 namespace weftc {

@@ -13,7 +13,7 @@ import sys
 import tokenize
 
 import harness
-from style_check import tracked_files
+from source_tree import tracked_files
 
 # Only these may have sentences against the rules; their count is printed. Text of `templates/` is emitted.
 UNFINISHED = {"CHANGELOG.md", "README.md", "templates"}
@@ -124,7 +124,7 @@ def complaints_of(path):
 
 
 def list_complaints(roots):
-    for path in tracked_files():
+    for path in tracked_files(harness.ROOT):
         if any(path == root or root in path.parents for root in roots):
             for rule, sentence in complaints_of(path):
                 print(f"{path.relative_to(harness.ROOT)}: {rule}: {sentence}")
@@ -132,7 +132,7 @@ def list_complaints(roots):
 
 def main():
     by_folder = collections.defaultdict(list)
-    for path in tracked_files():
+    for path in tracked_files(harness.ROOT):
         by_folder[path.relative_to(harness.ROOT).parts[0]] += [(path, *each) for each in complaints_of(path)]
     for folder, found in sorted(by_folder.items()):
         shown = "; ".join(f"{path.relative_to(harness.ROOT)}: {rule}: {sentence[:80]}" for path, rule, sentence in found[:3])

@@ -1,19 +1,20 @@
 # test: fast
-"""Rules of the source tree: includes between folders, diagnostic ids, formatting, forbidden words.
+"""Rules of the source tree: includes between folders and between rooms, diagnostic ids, formatting, forbidden words.
 
 Sizes of files and functions are printed, not failed; ids that no test produces are listed, and failed with WEFT_STRICT_IDS=1.
 """
 
 import collections
 import os
+import pathlib
 import re
 import shutil
-import subprocess
 
 import harness
+import rooms
+from source_tree import CODE, INCLUDE, Tree, find_cycle, tracked_files
 
 ROOT = harness.ROOT
-CODE = (".h", ".cpp", ".cu", ".cuh", ".def")
 # A folder may include these and the standard library.
 MAY_INCLUDE = {
     "ir": {"ir"},
@@ -24,7 +25,6 @@ MAY_INCLUDE = {
     "runtime_lib": {"weft"},
 }
 FOREIGN = {"onnx.pb.h": "frontend", "google/": "frontend", "yaml-cpp/": "frontend", "CLI/": "cli", "nlohmann/": "cli"}
-INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', re.M)
 # A diagnostic id is the first literal of an error, warning or refusal, as in diags.error("unknown-mesh-axis", ...).
 DIAGNOSTIC = re.compile(r'\b(?:error|warning|unsupported|refuse)\(\s*"([a-z0-9]+(?:-[a-z0-9]+)+)"')
 # Written in halves, so that this file does not hold what it looks for.
@@ -38,15 +38,6 @@ CONSTANT_NAME = re.compile(r"\b(k[A-Z]\w*)(?:\[\w*\])* ?[={]")
 # A type that is defined at the outermost level of a namespace.
 TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)\b(?!::)[^;\n]*\{", re.M)
 LIMITS = {"file": 600, "function": 80}
-
-
-def tracked_files():
-    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if done.returncode == 0 and done.stdout:
-        names = done.stdout.split("\0")
-    else:  # an archive of the tree has no .git
-        names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if "build" not in path.parts]
-    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
 
 
 def folder_of(path):
@@ -68,53 +59,23 @@ def check_includes(sources):
             harness.check(f"includes/{folder}", not by_folder[folder], "; ".join(by_folder[folder]))
 
 
-def include_graph(sources):
-    """For each file of the product, its includes from its own folder. A header and its source are one node, without
-    suffix."""
-    names = {str(path.relative_to(ROOT)): str(path.relative_to(ROOT).with_suffix("")) for path in sources}
-    edges = {}
-    for path, text in sources.items():
-        name = str(path.relative_to(ROOT))
-        folder = folder_of(path)
-        if folder not in MAY_INCLUDE:
-            continue
-        found = edges.setdefault(names[name], set())
-        for included in INCLUDE.findall(text):
-            for where in (included, f"{path.parent.relative_to(ROOT)}/{included}", f"runtime_lib/include/{included}"):
-                if where in names and folder_of(ROOT / where) == folder and names[where] != names[name]:
-                    found.add(names[where])
-    return edges
-
-
-def find_cycle(edges):
-    """One circle of nodes, or nothing."""
-    state = {}  # 1: on the path, 2: done
-
-    def visit(node, path):
-        state[node] = 1
-        for following in sorted(edges.get(node, ())):
-            if state.get(following) == 1:
-                return path[path.index(following) :] + [following]
-            if following not in state:
-                cycle = visit(following, path + [following])
-                if cycle:
-                    return cycle
-        state[node] = 2
-        return None
-
-    for node in sorted(edges):
-        if node not in state:
-            cycle = visit(node, [node])
-            if cycle:
-                return cycle
-    return None
-
-
-def check_cycles(sources):
-    edges = include_graph(sources)
+def check_cycles(tree):
+    """A header and its source are one node, without suffix."""
     for folder in MAY_INCLUDE:
-        cycle = find_cycle({node: found for node, found in edges.items() if node.split("/")[0] == folder})
+        edges = {}
+        for file in tree.below(folder):
+            node = pathlib.PurePosixPath(file).with_suffix("")
+            included = [pathlib.PurePosixPath(each).with_suffix("") for each in tree.includes(file)]
+            inside = {str(each) for each in included if each.parts[0] == folder and each != node}
+            edges.setdefault(str(node), set()).update(inside)
+        cycle = find_cycle(edges)
         harness.check(f"cycles/{folder}", cycle is None, f"files include each other in a circle: {' -> '.join(cycle or [])}")
+
+
+def check_rooms(tree):
+    for folder in rooms.folders_with_rooms(tree):
+        found = rooms.complaints(tree, folder)
+        harness.check(f"rooms/{folder}", not found, "; ".join(found))
 
 
 def check_one_definition(sources):
@@ -225,10 +186,12 @@ def print_sizes(sources):
 
 
 def main():
-    files = tracked_files()
+    tree = Tree(ROOT)
+    files = tracked_files(ROOT)
     sources = {path: path.read_text(errors="replace") for path in files if path.suffix in CODE}
     check_includes(sources)
-    check_cycles(sources)
+    check_cycles(tree)
+    check_rooms(tree)
     check_one_definition(sources)
     check_local_constants(sources)
     check_diagnostic_ids(sources)

@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
+#include "ir/kernel/kernel_scratch.h"
 #include "ir/plan_walk.h"
-#include "passes/plan/kernel_scratch.h"
 
 namespace weftc {
 

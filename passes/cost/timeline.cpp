@@ -7,8 +7,8 @@
 #include <set>
 
 #include "ir/base/text.h"
+#include "ir/plan_events.h"
 #include "ir/text/plan_text.h"
-#include "passes/plan/plan_events.h"
 
 namespace weftc {
 

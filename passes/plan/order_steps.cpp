@@ -12,7 +12,7 @@
 // cycle if and only if the candidate deadlocks. Two stages that read each other may do so even in the third order.
 #include <algorithm>
 
-#include "passes/plan/plan_events.h"
+#include "ir/plan_events.h"
 #include "passes/plan/plan_parts.h"
 
 namespace weftc {

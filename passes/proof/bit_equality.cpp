@@ -8,7 +8,7 @@
 
 #include "ir/kernel/column_sums.h"
 #include "ir/op_def.h"
-#include "passes/plan/plan_parts.h"
+#include "ir/plan_walk.h"
 
 namespace weftc {
 

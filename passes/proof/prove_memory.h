@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "passes/plan/plan_events.h"
+#include "ir/plan_events.h"
 
 namespace weftc {
 

@@ -7,11 +7,11 @@
 #include <set>
 
 #include "ir/base/contains.h"
+#include "ir/kernel/kernel_scratch.h"
+#include "ir/plan_events.h"
 #include "ir/plan_walk.h"
 #include "ir/text/plan_text.h"
-#include "passes/plan/kernel_scratch.h"
 #include "passes/plan/loop_rows.h"
-#include "passes/plan/plan_events.h"
 #include "passes/proof/prove_memory.h"
 
 namespace weftc {

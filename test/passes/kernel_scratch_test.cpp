@@ -1,5 +1,5 @@
 // Memory that kernels take while they run, against counts by hand.
-#include "passes/plan/kernel_scratch.h"
+#include "ir/kernel/kernel_scratch.h"
 
 #include "ir/segments.h"
 #include "test/passes/planned.h"

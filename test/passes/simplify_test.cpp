@@ -85,7 +85,7 @@ TEST_CASE("simplify: each rule has a case in which it fires and a near miss") {
   std::set<std::string> rules;
   for (const std::span<const Rule> some :
        {arithmetic_rules(), view_rules(), window_rules(), weight_rules(), quantized_rules()})
-    for (const Rule& rule : some) rules.insert(rule.name);
+    for (const Rule& rule : some) CHECK_MESSAGE(rules.insert(rule.name).second, rule.name);
   CHECK(firing == rules);
   CHECK(missing == rules);
 }

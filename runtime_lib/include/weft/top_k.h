@@ -46,7 +46,7 @@ WEFT_ONE_COPY void top_k_by_passes(int32_t length, int64_t k, Load load, const P
 
 /// The elements of a line that may be among its first k: the first k of all seen so far, and as many others. An element
 /// whose key is not above `bound` is not among them, since k others precede it. The compiler predicts this memory
-/// (passes/plan/kernel_scratch.cpp).
+/// (ir/kernel/kernel_scratch.cpp).
 template <class Key>
 class Candidates {
  public:

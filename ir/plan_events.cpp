@@ -3,7 +3,7 @@
 //
 //   clock[b][stream] = how much of that stream is complete when b begins;  a before b  iff  clock[b][a's stream] >= a's
 //   number
-#include "passes/plan/plan_events.h"
+#include "ir/plan_events.h"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 // The counts follow the runtime's functions (runtime_lib/include/weft) and the arrays that the backend writes: each
 // formula names its place.
-#include "passes/plan/kernel_scratch.h"
+#include "ir/kernel/kernel_scratch.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include "weft/host.h"
 
 extern "C" {
-// Of program.cpp, and of the same object with other kernels.
+// The program of program.cpp, once with the kernels of each level.
 //@ for l in levels
 extern const weft::Executable $l.program;  // $l.arch
 //@ end

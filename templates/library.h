@@ -29,14 +29,14 @@ void $destroy($type* model);
 // Copies a whole tensor, row-major, of the type above; bf16 as bits. It stays the input until it is set anew. A state
 // may be set too, before a run.
 int $set_input($type* model, const char* name, const void* data, size_t bytes, const int64_t* shape, int ndim);
-// One invocation, or one generation. States are those that the last one left; behind a wrong input that only the program notices they
-// begin anew.
+// Runs one invocation, or one generation. States are those that the last one left. After an input that only the program finds wrong,
+// they begin anew.
 int $run($type* model);
-// What the last run gave. It lies in the model's memory until the next run.
+// Gives an output of the last run. It lies in the model's memory until the next run.
 int $get_output($type* model, const char* name, const void** data, size_t* bytes, const int64_t** shape, int* ndim);
 // States begin anew.
 int $reset($type* model);
-// What is wrong, of the function that failed last; never null.
+// Says what was wrong when a function last failed; never null.
 const char* $error(const $type* model);
 
 #ifdef __cplusplus

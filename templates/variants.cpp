@@ -9,7 +9,7 @@ extern const weft::Executable kExecutable;  // of $v.space/program.cpp
 
 namespace model::$name {
 
-// What each variant is compiled for: names of dims, and their lengths or bounds.
+// The names of dims that each variant is compiled for, and their lengths or bounds.
 //@ for v in variants
 constexpr weft::DimValue kDims_$v.space[] = {$v.dims};
 //@ end

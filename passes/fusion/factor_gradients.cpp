@@ -3,7 +3,7 @@
 //   y = Add(Mul(g, a), Mul(Mul(g, b), c))    ->    f = Add(a, Mul(b, c)), y = Mul(g, f)
 //
 // g comes from the loss; a, b and c are values of the forward pass. The derivative of an activation such as Gelu has
-// this form. The factor f is computed next to the activation, from values that are in registers there, so one value per
+// this form. The factor f is computed next to the activation, from values that are in registers there. One value per
 // element waits in memory for the backward pass, not one for each of a, b and c.
 //
 // A factor that elements of one stored value give by additions and multiplications alone is left to the backward pass:

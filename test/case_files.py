@@ -16,7 +16,9 @@ before the run, so that a small model or schedule can stand in the case. `./dev 
 """
 
 import difflib
+import pathlib
 import re
+import sys
 
 import harness
 
@@ -95,6 +97,6 @@ def run_case(path, name):
 
 def run_cases(folder):
     harness.need_weft()
-    paths = sorted((harness.ROOT / "test" / folder).rglob("*.case"))
+    paths = [pathlib.Path(path) for path in sys.argv[1:]] or sorted((harness.ROOT / "test" / folder).rglob("*.case"))
     for path in paths:
         run_case(path, str(path.relative_to(harness.ROOT / "test" / folder).with_suffix("")))

@@ -38,7 +38,6 @@ FOREIGN_FLAGS = {
     "--help": "every program",
     "--test-case": "doctest",
     "--list-test-cases": "doctest",
-    "--source-file": "doctest",
 }
 # `a`, `b` in `file`
 NAMES_IN_FILE = re.compile(r"((?:`[\w:.]+(?:\(\))?`(?:, | and )?)+) in `([\w./]+)`")

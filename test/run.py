@@ -2,6 +2,7 @@
 
     run.py            fast and slow groups          run.py fast|full     by label
     run.py GROUP...   only these groups             run.py list          the groups and their labels
+    run.py PATH...    one file of test cases, or the folder of a case
 The last line is `N passed, N failed, N skipped`; the exit code is 1 if a case failed.
 
 Two groups run at a time, or as many as half the cores. Long ones have `# test: LABEL, long` and begin first, so that
@@ -22,6 +23,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABELS = ("fast", "slow", "full")
+# The group that runs a path of test/ alone, when its script gets the path.
+GROUPS_OF_PARTS = (("golden/**/*.case", "golden"), ("bad_input/**/*.case", "bad_input"), ("cases/*/*", "cases"),
+                   ("**/*_test.cpp", "unit"), ("passes/*/*.weft", "unit"))
 SHOWN = 600  # characters of a failure; build/test/GROUP.log holds all
 HEAD = re.compile(rf"^# test: ({'|'.join(LABELS)})(?:, (alone|long))?$")
 LANES = max(2, len(os.sched_getaffinity(0)) // 2)
@@ -34,6 +38,7 @@ class Group:
     label: str
     script: pathlib.Path
     manner: str = ""  # alone, long or neither
+    part: tuple = ()  # paths of a part of the group; empty: all of it
     passed: int = 0
     failures: list = dataclasses.field(default_factory=list)
     skips: list = dataclasses.field(default_factory=list)
@@ -49,6 +54,21 @@ def find_groups():
             sys.exit(f"{script}: one of its first five lines must be '# test: LABEL', LABEL one of {', '.join(LABELS)}")
         groups.append(Group(script.stem.removesuffix("_check"), head[1], script, head[2] or ""))
     return sorted(groups, key=lambda group: ["alone", "long", ""].index(group.manner))
+
+
+def group_of(argument, groups):
+    """The group of that name, or the part of a group that the path holds; none: neither."""
+    by_name = {group.name: group for group in groups}
+    path = (pathlib.Path.cwd() / argument).resolve()
+    if argument in by_name or not path.exists():
+        return by_name.get(argument)
+    for group in groups:
+        if path == group.script:
+            return group
+    for pattern, name in GROUPS_OF_PARTS:
+        if path in (ROOT / "test").glob(pattern):
+            return dataclasses.replace(by_name[name], part=(str(path),), failures=[], skips=[])
+    return None
 
 
 def run_groups(groups, level):
@@ -67,7 +87,7 @@ def run_group(group, level):
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, str(group.script)],
+        [sys.executable, str(group.script), *group.part],
         cwd=ROOT, env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )
     tail = collections.deque(maxlen=15)
@@ -135,12 +155,12 @@ def main(arguments):
         return 0
     level = arguments[0] if arguments and arguments[0] in LABELS else "slow"
     wanted = [argument for argument in arguments if argument not in LABELS]
-    unknown = set(wanted) - {group.name for group in groups}
-    if unknown:
-        print(f"no group {', '.join(sorted(unknown))}; there are: {', '.join(group.name for group in groups)}")
+    chosen = [group_of(argument, groups) for argument in wanted]
+    if None in chosen:
+        print(f"neither a group nor a path with tests: {wanted[chosen.index(None)]}; "
+              f"the groups are: {', '.join(group.name for group in groups)}")
         return 2
-    chosen = [g for g in groups if g.name in wanted] if wanted else [
-        g for g in groups if LABELS.index(g.label) <= LABELS.index(level)]
+    chosen = chosen or [group for group in groups if LABELS.index(group.label) <= LABELS.index(level)]
     run_groups(chosen, level)
     print_table(chosen)
     write_report(chosen)

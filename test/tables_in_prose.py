@@ -148,7 +148,7 @@ def verbs_of_dev(tree):
         for part in markdown.spans(text) + [example.text for example in markdown.examples(text)]:
             found += missing(re.findall(r"\./dev ([a-z][a-z-]+)", part), real, f"{readme}: dev")
             found += missing(re.findall(r"\./dev bench ([a-z]\w*)", part), benches, f"{readme}: dev bench")
-            named = re.findall(r"\./dev test ((?:[a-z_]+ ?)+)", part)
+            named = re.findall(r"\./dev test ((?:[a-z_]+\b(?![/.]) ?)+)", part)
             found += missing(" ".join(named).split(), groups(tree) | {"fast", "full", "list"}, f"{readme}: dev test")
     return found
 

@@ -1,6 +1,10 @@
 # test: fast, long
-"""The doctest executables; each test case is one result."""
+"""The doctest executables; each test case is one result.
 
+    unit_check.py [FILE...]   only the test cases of these files; of a case of a pass, all such cases
+"""
+
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import harness
@@ -13,7 +17,8 @@ def report_cases(name, text):
     for case in ElementTree.fromstring(text).iter("TestCase"):
         title = f"{name}/{case.get('name')}"
         if case.get("skipped") == "true":
-            harness.skipped(title, "skipped in the source")
+            if not sys.argv[1:]:  # else it is a case of another file
+                harness.skipped(title, "skipped in the source")
             continue
         result = case.find("OverallResultsAsserts")
         if result is not None and result.get("test_case_success") == "true":
@@ -49,7 +54,17 @@ def has_instructions(feature):
         return any(line.startswith("flags") and feature in line.split() for line in file)
 
 
-if __name__ == "__main__":
+def run_file(path):
+    """The test cases of one file, in the executable that holds it."""
+    if path.endswith(".weft"):
+        run_executable(harness.BUILD / "weft_tests", "weft_tests", "--test-case=pass cases*")
+        return
+    for each in ("weft_tests", "runtime_tests", "kernel_tests"):
+        if (harness.BUILD / each).exists():
+            run_executable(harness.BUILD / each, each, f"--source-file=*{path.removeprefix(str(harness.ROOT))}")
+
+
+def main():
     for each in ("weft_tests", "runtime_tests"):
         run_executable(harness.BUILD / each, each)
     if not harness.FULL:
@@ -65,3 +80,10 @@ if __name__ == "__main__":
         elif harness.build(each, LONGEST):
             tested = each
             run_executable(harness.BUILD / each, each)
+
+
+if __name__ == "__main__":
+    for file in sys.argv[1:]:
+        run_file(file)
+    if not sys.argv[1:]:
+        main()

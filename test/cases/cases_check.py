@@ -82,6 +82,7 @@ def run_script(case, script):
 
 def main(prefixes):
     harness.need_weft()
+    prefixes = [prefix.removeprefix(f"{FOLDER}/") for prefix in prefixes]
     for folder in sorted(path for path in FOLDER.glob("*/*/") if path.name != "__pycache__"):
         name = str(folder.relative_to(FOLDER))
         if prefixes and not name.startswith(tuple(prefixes)):

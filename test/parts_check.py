@@ -1,0 +1,27 @@
+# test: fast
+"""`./dev test PATH` runs a part of a group: each kind of path finds its group, and other paths are refused."""
+
+import os
+
+import harness
+import run
+
+GROUPS = run.find_groups()
+PARTS = {"test/golden/emit/mlp_levels.case": "golden", "test/passes/scatter_updates_test.cpp": "unit",
+         "test/passes/scatter-updates/stays.weft": "unit", "test/cases/operators/": "", "README.md": "", "no_such_group": "",
+         "test/no_such_test.cpp": "", "style": "style", "test/style_check.py": "style"}
+
+
+def main():
+    os.chdir(harness.ROOT)
+    for path, wanted in PARTS.items():
+        found = run.group_of(path, GROUPS)
+        harness.check(path, (found.name if found else "") == wanted, f"is of the group {found and found.name}")
+    case = next((harness.ROOT / "test" / "cases" / "operators").iterdir())
+    found = run.group_of(str(case), GROUPS)
+    harness.check("a folder of test/cases", found and found.name == "cases" and found.part == (str(case),), str(found))
+    for pattern, _ in run.GROUPS_OF_PARTS:
+        harness.check(f"test/{pattern}", next((harness.ROOT / "test").glob(pattern), None), "no path is of this kind")
+
+
+main()

@@ -296,18 +296,27 @@ def check_sums(name, sums, folder, compile_, environment=None):
         compare(f"{name}/{each.dtype}/{each.name}", each, found.view(TYPES[each.dtype]) if each.dtype == "bf16" else found)
 
 
+def programs(n, random):
+    """The sums of `n` elements, by program. Arrays of many elements are drawn for one small program at a time."""
+    wide = [reductions, functions, scattered, norms, convolutions, lambda *of: block_products(*of, 32), lambda *of: block_products(*of, 128)]
+    narrow = [lambda *of, dtype=dtype, draw=draw: draw(*of, dtype) for dtype in ("fp16", "bf16") for draw in (reductions, scattered)]
+    if n < 1_000_000:
+        yield [each for draw in wide + narrow for each in draw(n, random)]
+        return
+    for draw in wide + narrow:
+        yield draw(n, random)
+
+
 def main():
     harness.need_weft()
     target = Emulated()
     for n in SIZES:
-        random = np.random.default_rng(n)
-        sums = [*reductions(n, random), *functions(n, random), *scattered(n, random), *norms(n, random),
-                *convolutions(n, random), *block_products(n, random, 32), *block_products(n, random, 128)]
-        small = [reductions(n, random, dtype) + scattered(n, random, dtype) for dtype in ("fp16", "bf16")]
-        check_sums(f"host/{n}", [*sums, *small[0], *small[1]], harness.scratch(f"long_sums/{n}"), harness.weft)
-        # The emulation computes a library's products by itself.
-        emulated = [each for each in sums if each.node[0] not in ("MatMul", "MatMulNBits", "Attention")] + small[0]
-        check_sums(f"cuda/{n}", emulated, harness.scratch(f"long_sums/cuda_{n}"), target.run, target.environment)
+        for number, sums in enumerate(programs(n, np.random.default_rng(n))):
+            check_sums(f"host/{n}", sums, harness.scratch(f"long_sums/{n}_{number}"), harness.weft)
+            # The emulation computes a library's products by itself, and has no bf16.
+            emulated = [each for each in sums if each.node[0] not in ("MatMul", "MatMulNBits", "Attention") and each.dtype != "bf16"]
+            if emulated:
+                check_sums(f"cuda/{n}", emulated, harness.scratch(f"long_sums/cuda_{n}_{number}"), target.run, target.environment)
 
 
 main()

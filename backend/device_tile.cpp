@@ -18,7 +18,7 @@ int64_t tiles_of(const Tile& tile, int64_t batch, int64_t rows, int64_t columns)
   return batch * ((rows + tile.m - 1) / tile.m) * ((columns + tile.n - 1) / tile.n);
 }
 
-Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind, const std::string& call,
+Statements put_sums(KernelContext& context, ValueId root, const Epilogue& after, const std::string& call,
                     const TileIndex& at) {
   Cuts cuts;
   Elements elements(context, cuts);
@@ -31,7 +31,7 @@ Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind
   scopes.lanes = Lanes::Thread;
   scopes.floor = scopes.current = &put;
   for (const std::string& variable : {at.batch, at.m, at.n}) scopes.own(variable, &put);
-  behind.write(elements, sum);
+  after.write(elements, sum);
   put.finish();
   return scopes.root.take_body();
 }

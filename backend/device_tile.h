@@ -26,7 +26,7 @@ struct TileIndex {
 
 /// The call with a lambda as its last argument, which takes a sum by batch, row and column and computes the epilogue.
 /// `call` has no closing parenthesis.
-Statements put_sums(KernelContext& context, ValueId root, const Epilogue& behind, const std::string& call,
+Statements put_sums(KernelContext& context, ValueId root, const Epilogue& after, const std::string& call,
                     const TileIndex& at);
 
 }  // namespace weftc

@@ -14,7 +14,7 @@ namespace {
 
 /// The dimensions before the growing one, that one, and those after it: three axes of the loop nest.
 struct GrowingShape {
-  Dims before, behind;
+  Dims before, after;
   int64_t rows;   // maximum number of new rows
   Expr new_rows;  // their actual number
   IndexExpr old_rows;
@@ -29,7 +29,7 @@ GrowingShape growing_shape(KernelContext& context, const Op& concat, const Appen
   for (size_t i = 1; i < concat.inputs.size(); ++i) added += context.dims(concat.inputs[i])[append.axis];
   const std::string old_rows = context.run_extent(from, axis);
   return {.before = {dims.begin(), at},
-          .behind = {at + 1, dims.end()},
+          .after = {at + 1, dims.end()},
           .rows = std::min(added, *at),
           .new_rows = binary(run_bound(context, to, append.axis), "-", name(old_rows)),
           .old_rows = index_variable(old_rows, 0, old[append.axis])};
@@ -44,11 +44,11 @@ Statements write_body(KernelContext& context, const Append& append, Writer<Appen
     if (context.facts().has_grid) elements.scopes.lanes = Lanes::Thread;
     OuterLoops outer;
     outer.axes = {
-        {"i", element_count(shape.before)}, {"row", shape.rows, shape.new_rows}, {"c", element_count(shape.behind)}};
+        {"i", element_count(shape.before)}, {"row", shape.rows, shape.new_rows}, {"c", element_count(shape.after)}};
     OpenOuter open = open_outer(elements.scopes, outer, cuts, context);
     IndexList index = unravel(open.index[0], shape.before);
     index.push_back(open.index[1] + shape.old_rows);
-    for (const IndexExpr& at : unravel(open.index[2], shape.behind)) index.push_back(at);
+    for (const IndexExpr& at : unravel(open.index[2], shape.after)) index.push_back(at);
     elements.store(0, index, elements.at(value, index));
     if (For* loop = open.inner().loop(); loop && elements.scopes.lanes == Lanes::Host) loop->kind = LoopKind::Vector;
     close_outer(elements.scopes, open);

@@ -36,11 +36,11 @@ Statements write_body(KernelContext& context, const TiledConvolution& strategy, 
   const DType dtype = context.body.type(root).dtype;
   const WindowGeometry g = *window_geometry(context, root);
   const std::string x = operand_address(context, op.inputs[0]), w = operand_address(context, op.inputs[1]);
-  Epilogue behind(context, root);
+  Epilogue after(context, root);
   const TileIndex at(context.names);
   IndexList index = {index_variable(at.batch, g.batch), index_variable(at.m, g.groups * g.filters)};
   for (const IndexExpr& o : unravel(index_variable(at.n, g.outputs), g.out)) index.push_back(o);
-  behind.reach(index);
+  after.reach(index);
   const int64_t count = tiles_of(strategy.tile, g.groups, g.filters, (g.batch * g.outputs).number);
   const std::string window = context.names.unique("window"), shape = context.names.unique("convolution");
   const std::string tile_name = context.names.unique("Tile");
@@ -49,7 +49,7 @@ Statements write_body(KernelContext& context, const TiledConvolution& strategy, 
                           ", .groups = " + std::to_string(g.groups) + ", .channels = " + std::to_string(g.channels) +
                           ", .filters = " + std::to_string(g.filters) + "};",
                       "using " + tile_name + " = " + tile_text(context, strategy.tile, count, dtype) + ";"};
-  append(lines, put_sums(context, root, behind,
+  append(lines, put_sums(context, root, after,
                          "weft::convolve<" + tile_name + ", " + compute_type(dtype) + ">(" + window + ", " + shape +
                              ", " + x + ", " + w,
                          at));

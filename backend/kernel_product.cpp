@@ -61,8 +61,8 @@ Statements write_body(KernelContext& context, const TiledProduct& strategy, Writ
   const IndexList lead = unravel(index_variable(at.batch, outer.count()), outer);
   IndexList result = lead;
   result.push_back(m), result.push_back(n);
-  Epilogue behind(context, root);
-  behind.reach(result);
+  Epilogue after(context, root);
+  after.reach(result);
   const std::string shape = context.names.unique("product"), tile_name = context.names.unique("Tile");
   const std::string left = context.names.unique("left"), right = context.names.unique("right");
   const TensorType &type = context.body.type(root), &left_type = context.body.type(op.inputs[0]);
@@ -79,7 +79,7 @@ Statements write_body(KernelContext& context, const TiledProduct& strategy, Writ
           tile_text(context, strategy.tile, tiles_of(strategy.tile, matrices, rows, columns), dtype) + ";"};
   append(lines, operand_lines(context, op.inputs[0], operand_index(a, lead, m, k), left, at.batch, at.m, at.k));
   append(lines, operand_lines(context, op.inputs[1], operand_index(b, lead, k, n), right, at.batch, at.k, at.n));
-  append(lines, put_sums(context, root, behind,
+  append(lines, put_sums(context, root, after,
                          "weft::multiply<" + tile_name + ", " + compute_type(dtype) + ">(" + shape + ", " + left +
                              ", " + right,
                          at));

@@ -60,10 +60,10 @@ class ScanWriter {
 IndexList ScanWriter::index() const {
   const IndexDims extents = context_.extents(root_);
   const auto axis = extents.begin() + static_cast<long>(axis_);
-  const IndexDims before(extents.begin(), axis), behind(axis + 1, extents.end());
+  const IndexDims before(extents.begin(), axis), after(axis + 1, extents.end());
   IndexList index = unravel(index_variable(outer_, before.count()), before);
   index.push_back(index_variable(i_, *axis));
-  for (const IndexExpr& at : unravel(index_variable(inner_, behind.count()), behind)) index.push_back(at);
+  for (const IndexExpr& at : unravel(index_variable(inner_, after.count()), after)) index.push_back(at);
   return index;
 }
 

@@ -128,8 +128,8 @@ class Finder {
     if (found.saved() < kFewestSaved) return {};
     std::vector<Found> list = all(from, found.first);
     list.push_back(found);
-    const size_t behind = found.first + found.period * static_cast<size_t>(found.count);
-    for (const Found& more : all(behind, end)) list.push_back(more);
+    const size_t after = found.first + found.period * static_cast<size_t>(found.count);
+    for (const Found& more : all(after, end)) list.push_back(more);
     return list;
   }
 
@@ -347,9 +347,9 @@ class Namer {
   }
 
   /// "name[layer]", "name[layer - 20]": the entry at an offset from the layer's number.
-  static std::string in_layer_text(const std::string& name, int behind) {
-    const std::string sign = behind < 0 ? " - " : " + ";
-    return name + "[layer" + (behind ? sign + std::to_string(std::abs(behind)) : "") + "]";
+  static std::string in_layer_text(const std::string& name, int after) {
+    const std::string sign = after < 0 ? " - " : " + ";
+    return name + "[layer" + (after ? sign + std::to_string(std::abs(after)) : "") + "]";
   }
 
   /// Declares weights at equal distances.

@@ -119,14 +119,14 @@ class Renderer {
         line(kept_[at++], level, out);
         continue;
       }
-      const size_t behind = end_of(at);
+      const size_t after = end_of(at);
       const std::vector<std::string>& w = words->second;
       if (w[0] == "if") {
-        if (holds(w[1], level)) block(at + 1, behind - 1, level, out);
+        if (holds(w[1], level)) block(at + 1, after - 1, level, out);
       } else {
-        for (const Params& item : list_of(w[3], level)) block(at + 1, behind - 1, Level{&item, w[1], &level}, out);
+        for (const Params& item : list_of(w[3], level)) block(at + 1, after - 1, Level{&item, w[1], &level}, out);
       }
-      at = behind;
+      at = after;
     }
   }
 

@@ -1,7 +1,7 @@
 // A Plan expanded for all ranks: events, and their partial order (P6).
-//   A rank's streams are lanes: one event behind the other. A collective is one node that joins its ranks; a kernel
+//   A rank's streams are lanes: one event after the other. A collective is one node that joins its ranks; a kernel
 //   over the peer table starts alone and ends with its ranks; a send ends when its receivers have it. A For is expanded
-//   to its trips, a Loop to a few; both branches of an If stand one behind the other. An iteration begins and ends with
+//   to its trips, a Loop to a few; both branches of an If stand one after the other. An iteration begins and ends with
 //   a meeting of all ranks, so that one iteration is enough.
 #pragma once
 #include <map>

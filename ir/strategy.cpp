@@ -22,10 +22,10 @@ std::string copies_text(const Convolution& s) {
 
 struct ParameterText {
   std::string operator()(const LibraryProduct& s) const {
-    std::vector<std::string> behind;
-    if (s.bias) behind.emplace_back("bias");
-    if (s.activation != Activation::None) behind.emplace_back(s.activation == Activation::Relu ? "relu" : "gelu");
-    return behind.empty() ? "" : " + " + join(behind, " + ");
+    std::vector<std::string> after;
+    if (s.bias) after.emplace_back("bias");
+    if (s.activation != Activation::None) after.emplace_back(s.activation == Activation::Relu ? "relu" : "gelu");
+    return after.empty() ? "" : " + " + join(after, " + ");
   }
   std::string operator()(const PackedProduct& s) const {
     return format(" panels {}", s.width) + (s.together == 2 ? " of pairs" : "");

@@ -1,7 +1,7 @@
 // Ops that only move elements and are made of views and gathers: CenterCropPad (ONNX CenterCropPad-18),
 // ReverseSequence-10, and AlignedOperand, with which the reader writes the broadcasting of opsets 1 to 6.
 //
-//   CenterCropPad 5 -> 3:  the middle three elements       3 -> 6:  one zero before, two behind
+//   CenterCropPad 5 -> 3:  the middle three elements       3 -> 6:  one zero before, two after
 //   ReverseSequence of a b c d with length 3:  c b a d
 //   AlignedOperand(f32[2, 3, 4], f32[3], axis 1):  f32[3, 1]
 #include "ir/ops/formula.h"

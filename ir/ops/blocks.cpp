@@ -17,9 +17,9 @@ namespace {
 
 /// One spatial dimension: `blocks` blocks of `size` elements, `dilation` apart, begin every `stride` elements.
 struct BlockAxis {
-  int64_t image, size, dilation, before, behind, stride;
+  int64_t image, size, dilation, before, after, stride;
 
-  int64_t blocks() const { return (image + before + behind - (size - 1) * dilation - 1) / stride + 1; }
+  int64_t blocks() const { return (image + before + after - (size - 1) * dilation - 1) / stride + 1; }
 };
 
 /// An element of a block: its index in the block, and the block.
@@ -60,8 +60,8 @@ std::optional<std::vector<BlockAxis>> block_axes(const OpView& op) {
                               std::ranges::none_of(block, is_beyond_all) && std::ranges::none_of(pads, is_beyond_all);
     const BlockAxis axis{image[d], block[d], dilations[d], pads[d], pads[ndim + d], strides[d]};
     const bool fits = is_countable && axis.image > 0 && axis.size > 0 && axis.dilation > 0 && axis.stride > 0 &&
-                      axis.before >= 0 && axis.behind >= 0 &&
-                      axis.image + axis.before + axis.behind > (axis.size - 1) * axis.dilation;
+                      axis.before >= 0 && axis.after >= 0 &&
+                      axis.image + axis.before + axis.after > (axis.size - 1) * axis.dilation;
     if (!fits) return op.fail("col2im-extent", "no block fits into dimension {} of the image", d), std::nullopt;
     axes.push_back(axis);
   }

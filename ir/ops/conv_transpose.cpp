@@ -43,7 +43,7 @@ std::optional<Window> transposed_window(const OpView& op) {
     const auto is_countable = [](std::optional<int64_t> number) { return number && std::abs(*number) <= kMostExtent; };
     if (!is_countable(checked_product(dim.in, dim.stride)) ||
         !is_countable(checked_product(dim.kernel, dim.dilation)) || !is_countable(padding) ||
-        !is_countable(dim.before) || !is_countable(dim.behind))
+        !is_countable(dim.before) || !is_countable(dim.after))
       return op.fail("conv-transpose-reach", "spatial dimension {} would have more than 2^40 elements", d),
              std::nullopt;
     const int64_t all = (dim.in - 1) * dim.stride + dim.reach() + padding;
@@ -57,10 +57,10 @@ std::optional<Window> transposed_window(const OpView& op) {
       dim.out = shape.empty() ? dim.in * dim.stride : shape[shape.size() - ndim + d];
       const int64_t total = std::max<int64_t>(0, all - dim.out);
       dim.before = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-      dim.behind = all - dim.out - dim.before;
+      dim.after = all - dim.out - dim.before;
     } else {
-      if (mode == "VALID") dim.before = dim.behind = 0;
-      dim.out = all - dim.before - dim.behind;
+      if (mode == "VALID") dim.before = dim.after = 0;
+      dim.out = all - dim.before - dim.after;
     }
     if (dim.out < 1)
       return op.fail("conv-transpose-extent", "spatial dimension {} would have extent {}", d, dim.out), std::nullopt;
@@ -130,28 +130,27 @@ ValueId spread(Builder& build, const OpView& op, const std::vector<PhaseDim>& di
   const Shape from = op.type(0).shape;
   if (std::all_of(dims.begin(), dims.end(), [](const PhaseDim& dim) { return dim.spread == 1; })) return x;
   Shape split{from[0], from[1]}, merged = split;
-  std::vector<int64_t> before(2, 0), behind(2, 0);
+  std::vector<int64_t> before(2, 0), after(2, 0);
   for (size_t d = 0; d < dims.size(); ++d) {
     const Extent& in = from[d + 2];
     split.insert(split.end(), {in, Extent{1}});
     before.insert(before.end(), {0, 0});
-    behind.insert(behind.end(), {0, dims[d].spread - 1});
+    after.insert(after.end(), {0, dims[d].spread - 1});
     merged.push_back(op.extent(length_of(in) * dims[d].spread));
     merged.back().bound = dims[d].in;
   }
-  before.insert(before.end(), behind.begin(), behind.end());
+  before.insert(before.end(), after.begin(), after.end());
   return build.reshape_to(build.op(OpKind::Pad, {build.reshape_to(x, split)}, {{"pads", before}}), merged);
 }
 
 /// Pads the spatial dims with zeros; negative numbers cut elements off.
-ValueId padded(Builder& build, ValueId x, const std::vector<int64_t>& before, const std::vector<int64_t>& behind) {
+ValueId padded(Builder& build, ValueId x, const std::vector<int64_t>& before, const std::vector<int64_t>& after) {
   const auto is_zero = [](int64_t pad) { return pad == 0; };
-  if (std::all_of(before.begin(), before.end(), is_zero) && std::all_of(behind.begin(), behind.end(), is_zero))
-    return x;
+  if (std::all_of(before.begin(), before.end(), is_zero) && std::all_of(after.begin(), after.end(), is_zero)) return x;
   std::vector<int64_t> pads(2, 0);
   pads.insert(pads.end(), before.begin(), before.end());
   pads.insert(pads.end(), 2, 0);
-  pads.insert(pads.end(), behind.begin(), behind.end());
+  pads.insert(pads.end(), after.begin(), after.end());
   return build.op(OpKind::Pad, {x}, {{"pads", pads}});
 }
 
@@ -160,11 +159,11 @@ ValueId phase_filters(Builder& build, const OpView& op, const std::vector<PhaseD
   const Dims w = op.dims(1);
   const int64_t group = int_of(op.op(), "group");
   const size_t spatial = dims.size();
-  std::vector<int64_t> behind;
+  std::vector<int64_t> after;
   Dims apart{group, w[0] / group, w[1]}, filters{w[1] * group, w[0] / group};
   std::vector<int64_t> order{0}, taps;  // g, phases, M/g, C/g, taps
   for (size_t d = 0; d < spatial; ++d) {
-    behind.push_back(dims[d].taps * dims[d].phases - w[d + 2]);
+    after.push_back(dims[d].taps * dims[d].phases - w[d + 2]);
     apart.insert(apart.end(), {dims[d].taps, dims[d].phases});
     filters[0] *= dims[d].phases;
     filters.push_back(dims[d].taps);
@@ -173,7 +172,7 @@ ValueId phase_filters(Builder& build, const OpView& op, const std::vector<PhaseD
   }
   order.insert(order.end(), {2, 1});
   order.insert(order.end(), taps.begin(), taps.end());
-  const ValueId whole = padded(build, op.op().inputs[1], std::vector<int64_t>(spatial, 0), behind);
+  const ValueId whole = padded(build, op.op().inputs[1], std::vector<int64_t>(spatial, 0), after);
   const ValueId turned = build.reshape(build.transpose(build.reshape(whole, apart), order), filters);
   Dims starts(filters.size(), 0), ends = filters, steps(filters.size(), 1);
   for (size_t d = 2; d < filters.size(); ++d) {
@@ -190,7 +189,7 @@ ValueId interleaved(Builder& build, const OpView& op, ValueId y, const std::vect
   if (std::all_of(dims.begin(), dims.end(), [](const PhaseDim& dim) { return dim.phases == 1; })) return y;
   const int64_t spatial = static_cast<int64_t>(dims.size()), group = int_of(op.op(), "group");
   Shape merged{rows[0], result[1]}, apart{rows[0], Extent{group}};
-  std::vector<int64_t> order{0, 1, 2 + spatial}, before, behind;
+  std::vector<int64_t> order{0, 1, 2 + spatial}, before, after;
   for (const PhaseDim& dim : dims) apart.push_back(Extent{dim.phases});
   apart.push_back(Extent{result[1].bound / group});
   for (int64_t d = 0; d < spatial; ++d) {
@@ -201,9 +200,9 @@ ValueId interleaved(Builder& build, const OpView& op, ValueId y, const std::vect
     merged.push_back(op.extent(length_of(row) * dim.phases));
     merged.back().bound = row.bound * dim.phases;
     before.push_back(-dim.cut);
-    behind.push_back(result[static_cast<size_t>(d) + 2].bound + dim.cut - dim.out * dim.phases);
+    after.push_back(result[static_cast<size_t>(d) + 2].bound + dim.cut - dim.out * dim.phases);
   }
-  return padded(build, build.reshape_to(build.transpose(build.reshape_to(y, apart), order), merged), before, behind);
+  return padded(build, build.reshape_to(build.transpose(build.reshape_to(y, apart), order), merged), before, after);
 }
 
 /// A bias for each filter, repeated within each group for each of its phases.
@@ -219,16 +218,16 @@ ValueId repeated(Builder& build, ValueId bias, int64_t group, int64_t filters) {
 std::vector<ValueId> decompose_conv_transpose(Builder& build, const OpView& op) {
   const Op& conv = op.op();
   std::vector<PhaseDim> dims;
-  std::vector<int64_t> before, behind, dilations;
+  std::vector<int64_t> before, after, dilations;
   const Window window = *transposed_window(op);
   for (const WindowDim& dim : window) {
     dims.push_back(phase_dim(dim));
     before.push_back(dims.back().pad_before);
-    behind.push_back(dims.back().pad_behind);
+    after.push_back(dims.back().pad_behind);
     dilations.push_back(dims.back().dilation);
   }
   const ValueId filters = phase_filters(build, op, dims);
-  std::vector<ValueId> operands{padded(build, spread(build, op, dims), before, behind), filters};
+  std::vector<ValueId> operands{padded(build, spread(build, op, dims), before, after), filters};
   const int64_t group = int_of(conv, "group");
   if (op.has(2)) operands.push_back(repeated(build, conv.inputs[2], group, build.dims(filters)[0]));
   const ValueId y = build.op(OpKind::Conv, operands, {{"dilations", dilations}, {"group", group}});

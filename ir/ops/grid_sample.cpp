@@ -40,8 +40,8 @@ Term GridAxis::denormalized(Term grid) const {
 /// end, an odd number from the other. If both ends coincide, every position maps to that one.
 Term GridAxis::reflected(Term position) const {
   const Term length = extent_plus(build, position, extent, align_corners ? -1 : 0), end = last(position);
-  const Term before = first() - position, behind = position - end;
-  const Term beyond = before.apply(OpKind::Max, behind), lengths = (beyond / length).floor();
+  const Term before = first() - position, after = position - end;
+  const Term beyond = before.apply(OpKind::Max, after), lengths = (beyond / length).floor();
   const Term rest = beyond - lengths * length, is_odd = lengths - (lengths / 2).floor() * 2;
   const Term is_before = position < first(), from_first = (is_odd == 0) == is_before;
   const Term mirrored = from_first.choose(rest + first(), end - rest);

@@ -41,7 +41,7 @@ Attrs attrs_of_mean(const OpView& op, const Window& window) {
     pads[d] = dim.before;
     const int64_t stuck_out = (dim.out - 1) * dim.stride + dim.reach() - dim.in - dim.before;
     const int64_t more = int_of(op.op(), "ceil_mode") ? dim.stride - 1 : 0;
-    pads[window.size() + d] = is_open ? dim.behind + more : std::max(dim.behind, stuck_out);
+    pads[window.size() + d] = is_open ? dim.after + more : std::max(dim.after, stuck_out);
   }
   Attrs attrs{
       {"count_include_pad", int64_t{1}}, {"dilations", dilations}, {"kernel_shape", kernel}, {"strides", strides}};

@@ -46,7 +46,7 @@ static int64_t padded_count(const Window& window, const Index& at) {
     const WindowDim& dim = window[d];
     int64_t inside = 0;
     for (int64_t k = 0; k < dim.kernel; ++k)
-      if (at[2 + d] * dim.stride - dim.before + k * dim.dilation < dim.in + dim.behind) ++inside;
+      if (at[2 + d] * dim.stride - dim.before + k * dim.dilation < dim.in + dim.after) ++inside;
     count *= inside;
   }
   return count;
@@ -195,7 +195,7 @@ static Derivatives gradient_of_max_pool(const BackwardStep& s) {
 /// The number of elements that the mean counts in each window of one dim.
 static std::vector<double> counts_of_windows(const WindowDim& dim, bool include_pad) {
   std::vector<double> counts;
-  const int64_t first = include_pad ? -dim.before : 0, end = dim.in + (include_pad ? dim.behind : 0);
+  const int64_t first = include_pad ? -dim.before : 0, end = dim.in + (include_pad ? dim.after : 0);
   for (int64_t o = 0; o < dim.out; ++o) {
     int64_t count = 0;
     for (int64_t k = 0; k < dim.kernel; ++k) {

@@ -244,8 +244,8 @@ static LengthRelation equal(const Length& a, const Length& b) {
 /// dimension computed by rounding a quotient down must have no remainder.
 static std::vector<LengthRelation> relate_reshape(const OpView& op) {
   const Shape& shape = op.result_type(0).shape;
-  const Length before = element_length(op.type(0).shape), behind = element_length(shape);
-  if (before == behind) return {};
+  const Length before = element_length(op.type(0).shape), after = element_length(shape);
+  if (before == after) return {};
   for (size_t open = 0; open < shape.size(); ++open) {
     Length known = 1;
     for (size_t d = 0; d < shape.size(); ++d)
@@ -254,7 +254,7 @@ static std::vector<LengthRelation> relate_reshape(const OpView& op) {
     const std::optional<Length> rest = floor_quotient(all, others);
     if (rest && *rest == length_of(shape[open])) return {equal(*remainder_of(all, others), 0)};
   }
-  return {equal(before, behind)};
+  return {equal(before, after)};
 }
 
 /// Reports a list of numbers that is not a shape for the operand.

@@ -116,10 +116,10 @@ static std::optional<LengthSlice> cut_backwards(const Length& start, const Lengt
                                                 const Length& extent) {
   const Length from = counted_from_front(start, extent) + 1;
   const bool is_behind_all = (from - extent).low() >= 0;
-  const Length behind = is_behind_all ? extent : clamped(maximum(from, 1), extent);
+  const Length after = is_behind_all ? extent : clamped(maximum(from, 1), extent);
   const Length last = clamped(counted_from_front(end, extent) + 1, extent);
-  const std::optional<Length> count = count_of(behind - last, -step);
-  return count ? std::optional(LengthSlice{behind - 1, step, *count}) : std::nullopt;
+  const std::optional<Length> count = count_of(after - last, -step);
+  return count ? std::optional(LengthSlice{after - 1, step, *count}) : std::nullopt;
 }
 
 /// The part of a dimension of `extent` elements that a Slice takes; nothing if that is not a length.

@@ -4,7 +4,7 @@
 //   const ValueId sum = loop.carry(zeros);           carried values first,
 //   const ValueId x = loop.capture(sequence);        then what the body reads from outside
 //   loop.next({add(loop.body(), sum, at(loop.body(), x, loop.iteration()))});
-//   return loop.finish();                            the carried values behind the last step
+//   return loop.finish();                            the carried values after the last step
 #pragma once
 #include "ir/ops/composite.h"
 

@@ -45,12 +45,12 @@ static Length same_before(const WindowDim& dim, const Length& in, bool upper) {
 
 static void pad_same(WindowDim& dim, bool upper) {
   dim.before = same_before(dim, dim.in, upper).constant();
-  dim.behind = same_padding(dim, dim.in).constant() - dim.before;
+  dim.after = same_padding(dim, dim.in).constant() - dim.before;
 }
 
 /// The number added to an input's extent so that its quotient by the stride is the number of windows.
 static int64_t added_extent(const WindowDim& dim, bool ceil) {
-  return dim.before + dim.behind - dim.reach() + (ceil ? 2 * dim.stride - 1 : dim.stride);
+  return dim.before + dim.after - dim.reach() + (ceil ? 2 * dim.stride - 1 : dim.stride);
 }
 
 /// The number of windows that fit into the padded extent. ceil_mode adds a window that exceeds it, if the window begins
@@ -85,7 +85,7 @@ std::optional<Window> window_of(const OpView& op, const Dims& kernel, const Dims
              std::nullopt;
     if (mode == "NOTSET" || mode.empty()) {
       dim.before = value("pads", d, 0);
-      dim.behind = value("pads", ndim + d, 0);
+      dim.after = value("pads", ndim + d, 0);
     }
     if (is_same(mode))
       pad_same(dim, mode == "SAME_UPPER"), dim.out = (dim.in + dim.stride - 1) / dim.stride;
@@ -102,10 +102,10 @@ static Length output_length(const Op& op, const WindowDim& dim, const Length& in
   if (is_same(text_of(op, "auto_pad"))) return *floor_quotient(in + (dim.stride - 1), dim.stride);
   const bool ceil = rounds_up(op);
   const Length count = *floor_quotient(maximum(in + added_extent(dim, ceil), 0), dim.stride);
-  if (!ceil || dim.behind + dim.stride <= dim.reach()) return count;
+  if (!ceil || dim.after + dim.stride <= dim.reach()) return count;
   const Length starts = *floor_quotient(maximum(in + dim.before + (dim.stride - 1), 0), dim.stride);
   const Length inside = minimum(count, starts);
-  return dim.behind <= dim.reach() ? inside : maximum(inside, count - 1);
+  return dim.after <= dim.reach() ? inside : maximum(inside, count - 1);
 }
 
 std::optional<Shape> windows_shape(const OpView& op, const Window& window, const Extent& channels) {
@@ -141,7 +141,7 @@ void canonical_window(Op& op, const Window& window, const Shape& image) {
     strides.push_back(window[d].stride);
     dilations.push_back(window[d].dilation);
     pads[d] = window[d].before;
-    pads[window.size() + d] = window[d].behind;
+    pads[window.size() + d] = window[d].after;
   }
   fill_defaults(op);
   op.set("kernel_shape", kernel);
@@ -169,7 +169,7 @@ Window window_of_attrs(const Op& op, const Dims& in, const Dims& out) {
     if (pads_by_length(op))
       pad_same(window[d], text_of(op, "auto_pad") == "SAME_UPPER");
     else
-      window[d].before = op.ints("pads")[d], window[d].behind = op.ints("pads")[kernel.size() + d];
+      window[d].before = op.ints("pads")[d], window[d].after = op.ints("pads")[kernel.size() + d];
   }
   return window;
 }

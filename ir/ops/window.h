@@ -1,6 +1,6 @@
 // Sliding windows over spatial dimensions, for convolution and pooling. Everything is counted in elements.
 //
-//   in = 5, kernel = 3, stride = 2, before = behind = 1:      . x0 x1 x2 x3 x4 .
+//   in = 5, kernel = 3, stride = 2, before = after = 1:      . x0 x1 x2 x3 x4 .
 //                                                      out 0  [-----]
 //                                                      out 1        [-----]
 //                                                      out 2              [-----]
@@ -13,7 +13,7 @@ namespace weftc {
 
 /// One spatial dimension: output position o reads o*stride - before + k*dilation for k < kernel.
 struct WindowDim {
-  int64_t kernel, stride, dilation, before, behind, in, out;
+  int64_t kernel, stride, dilation, before, after, in, out;
 
   /// The number of elements that a window spans, including the gaps of the dilation.
   int64_t reach() const { return (kernel - 1) * dilation + 1; }

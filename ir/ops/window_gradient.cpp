@@ -44,10 +44,10 @@ Term gradient_of_filters(Builder& build, const Term& image, const Term& g, const
   batch.insert(batch.end(), x.begin() + 2, x.end());
   const Term channels = image.reshape(apart).transpose(joined({2, 1, 0}, range_of(3, ndim + 1))).reshape(batch);
   const std::vector<int64_t> turned = joined({1, 0}, range_of(2, ndim));
-  const auto behind = of_each(window, [](const WindowDim& d) { return std::max<int64_t>(0, -unread(d)); });
+  const auto after = of_each(window, [](const WindowDim& d) { return std::max<int64_t>(0, -unread(d)); });
   const Attrs attrs{{"dilations", of_each(window, [](const WindowDim& d) { return d.stride; })},
                     {"group", group},
-                    {"pads", joined(of_each(window, [](const WindowDim& d) { return d.before; }), behind)},
+                    {"pads", joined(of_each(window, [](const WindowDim& d) { return d.before; }), after)},
                     {"strides", of_each(window, [](const WindowDim& d) { return d.dilation; })}};
   Term taps(build, build.op(OpKind::Conv, {channels.value(), g.transpose(turned).value()}, attrs));
   // Elements that no window reads produce additional taps.

@@ -6,7 +6,7 @@
 //   state "past" -> "present"
 //   generate {logits = "logits", past = "past", room = 64, tokens = "ids"}
 //   pipeline ["embed", "far"] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]    of a training also ["a_update" stage 0
-//                                                                              update behind], or `before`
+//                                                                              update after], or `before`
 //   constant #0 "w" f32[64, 2] = ...
 //   graph {
 //     %x = Input() : f32[2, 64] @all

@@ -262,7 +262,7 @@ std::string Printer::pipeline() const {
   if (!module_.pipeline) return "";
   const Pipeline& p = *module_.pipeline;
   const auto block = [&, number = 0](const Pipeline::Block& b) mutable {
-    static constexpr const char* kTurns[] = {" before", "", " behind"};
+    static constexpr const char* kTurns[] = {" before", "", " after"};
     const std::string stage = b.stage == number++ ? "" : format(" stage {}", b.stage);
     return quote(b.name) + stage + kPhases[static_cast<int>(b.phase)] + (b.of_weights ? " weights" : "") +
            kTurns[static_cast<int>(b.turn)];

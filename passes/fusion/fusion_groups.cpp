@@ -1,5 +1,5 @@
 // Groups ops into kernels, greedily: the largest gain first, each round in graph order.
-//   1. contractions, with the pointwise ops and a transposition behind each (grow_contraction)
+//   1. contractions, with the pointwise ops and a transposition after each (grow_contraction)
 //   2. reductions over equal axes of one shape, with pointwise ops around them (grow_reduction)
 //   3. pointwise ops over one shape (grow_pointwise)
 //   4. any other op alone (scans, scatters)

@@ -91,9 +91,9 @@ std::vector<int> joined_axes(const TensorType& from, const Layout& before, const
   const auto product = [&](const Layout& layout, int outer, int inner) {
     return is_product(layout[outer], layout[inner], mesh[inner].size);
   };
-  const auto appended = [&](bool behind) {
+  const auto appended = [&](bool after) {
     std::vector<int> axes = a.axes;
-    axes.insert(behind ? axes.end() : axes.begin(), y);
+    axes.insert(after ? axes.end() : axes.begin(), y);
     return axes;
   };
   switch (a.kind) {
@@ -200,8 +200,8 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, OpId before, b
   type.layout = step.layout;
   made.results.push_back(std::move(type));
   if (before) return graph_.result(graph_.add(std::move(made), before));
-  const auto behind = last_behind_.find(value);
-  const OpId previous = behind == last_behind_.end() ? graph_.producer(value) : behind->second;
+  const auto after = last_behind_.find(value);
+  const OpId previous = after == last_behind_.end() ? graph_.producer(value) : after->second;
   const OpId id = graph_.add(std::move(made), graph_.next(previous));
   last_behind_[value] = id;
   return graph_.result(id);

@@ -125,10 +125,10 @@ class RowSplitter {
     type.shape.erase(type.shape.begin());
     type.shape.insert(type.shape.begin(), joined.begin(), joined.end());
     graph_.retype(result, std::move(type));
-    const ValueId behind = add_reshape(graph_.op(reader), "rows", result, before, graph_.next(reader));
-    graph_.replace_uses(result, behind);
-    graph_.set_input(graph_.producer(behind), 0, result);
-    move_behind_readers(graph_.producer(behind));
+    const ValueId after = add_reshape(graph_.op(reader), "rows", result, before, graph_.next(reader));
+    graph_.replace_uses(result, after);
+    graph_.set_input(graph_.producer(after), 0, result);
+    move_behind_readers(graph_.producer(after));
   }
 
   bool is_pointwise(OpId id) const { return category(graph_.op(id)) == Category::Pointwise; }

@@ -71,8 +71,8 @@ class BeamSearch {
  private:
   std::vector<PartialChoice> extend(int at, const std::vector<BeamFound>& partial) {
     std::vector<int> context;  // nodes that are decided, on which buckets that are left depend
-    for (int behind = at + 1; limits_.is_merging && behind < buckets_.size(); ++behind)
-      if (const int node = buckets_.node_of(behind); buckets_.first_use()[node] < at) context.push_back(node);
+    for (int after = at + 1; limits_.is_merging && after < buckets_.size(); ++after)
+      if (const int node = buckets_.node_of(after); buckets_.first_use()[node] < at) context.push_back(node);
     const int node = buckets_.node_of(at);
     const bool is_used = buckets_.first_use()[node] < at;
     budget_.spend(

@@ -60,9 +60,9 @@ class ListScheduler {
   struct Ready {
     int urgency;
     int micro_batch;
-    size_t behind;  // blocks that are later in the pipeline go first: they give back memory sooner
+    size_t after;  // blocks that are later in the pipeline go first: they give back memory sooner
     int block;
-    auto key() const { return std::tuple(urgency, micro_batch, behind, block); }
+    auto key() const { return std::tuple(urgency, micro_batch, after, block); }
   };
 
   const PipelineBlock& block(int i) const { return pipeline_.problem.blocks[as_index(i)]; }

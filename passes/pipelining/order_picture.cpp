@@ -126,16 +126,16 @@ struct SteadyRun {
 /// The longest run of one block's starts, by micro-batch, that are a period apart; nothing where no starts are.
 std::optional<SteadyRun> steady_run(const std::vector<int64_t>& starts, int copies, int64_t period) {
   const int count = static_cast<int>(starts.size()) - copies;
-  int longest = 0, behind = 0;
+  int longest = 0, after = 0;
   for (int m = 0, run = 0; m < count; ++m) {
     run = starts[as_index(m + copies)] - starts[as_index(m)] == period ? run + 1 : 0;
-    if (run >= longest) longest = run, behind = m + 1;
+    if (run >= longest) longest = run, after = m + 1;
   }
   if (longest < copies) return {};
   // If the run went on at either end, one more start would lie here.
-  SteadyRun run = {starts[as_index(behind - longest + copies - 1)] - period + 1, starts[as_index(behind)] + period};
-  if (behind > longest) run.least = std::max(run.least, starts[as_index(behind - longest - 1)] + 1);
-  if (behind < count) run.end = std::min(run.end, starts[as_index(behind + copies)]);
+  SteadyRun run = {starts[as_index(after - longest + copies - 1)] - period + 1, starts[as_index(after)] + period};
+  if (after > longest) run.least = std::max(run.least, starts[as_index(after - longest - 1)] + 1);
+  if (after < count) run.end = std::min(run.end, starts[as_index(after + copies)]);
   return run;
 }
 

@@ -84,9 +84,9 @@ class LinePlacer {
   }
 
   /// Over the slower one of the links at the ends of the place.
-  double receiving(int begin, int end, int first, int behind) const {
+  double receiving(int begin, int end, int first, int next) const {
     const double before = first > 0 ? line_.link[as_size(first)] : 0;
-    const double after = behind < line_.ranks ? line_.link[as_size(behind)] : 0;
+    const double after = next < line_.ranks ? line_.link[as_size(next)] : 0;
     return static_cast<double>(received_[as_size(begin)][as_size(end)]) * std::max(before, after);
   }
 

@@ -5,7 +5,7 @@
 // writer of chunk c's instance waits for the readers of chunk c - 2 (- ->). Around the loop the streams fork and join,
 // so that its neighbours see the order of one stream:
 //
-//   compute  before | mm 0 . mm 1 . mm 2 . mm 3 |        behind       mm 2 waits for sum 0: both use instance 0
+//   compute  before | mm 0 . mm 1 . mm 2 . mm 3 |        after       mm 2 waits for sum 0: both use instance 0
 //                 \    |      |      |      |           /
 //                  \   v      v      v      v          /
 //   comm            -> sum 0  sum 1  sum 2  sum 3 -----
@@ -237,13 +237,13 @@ class LoopOrder {
     const auto on_comm = [&](const Step& s) { return s.stream == comm; };
     Step& first = *std::find_if(body.begin(), body.end(), on_comm);
     if (!waits_for_stream(body, first, kComputeStream)) wait_for_last(steps, at, kComputeStream, first, {}, false);
-    Step* behind = first_on_compute(steps, at + 1);
-    if (!behind) return;
+    Step* after = first_on_compute(steps, at + 1);
+    if (!after) return;
     Step& last = *std::find_if(body.rbegin(), body.rend(), on_comm);
     // A kernel that reaches into its peers' windows waits for "comm" of all of them.
-    const std::vector<int> axes = barrier_axes(plan_, *behind);
-    wait(*behind, writer_.done_signal(last, axes, loop.trips), writer_.once(), 0,
-         conflict(last, *behind) ? Wait::Reason::Data : Wait::Reason::Position, !axes.empty());
+    const std::vector<int> axes = barrier_axes(plan_, *after);
+    wait(*after, writer_.done_signal(last, axes, loop.trips), writer_.once(), 0,
+         conflict(last, *after) ? Wait::Reason::Data : Wait::Reason::Position, !axes.empty());
   }
 
   /// The step from steps[at] on that runs first on the compute stream. The streams of later loops are not assigned yet:

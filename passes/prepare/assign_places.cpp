@@ -169,15 +169,15 @@ class Movement {
       }
       return copy.value;
     }
-    const std::string behind = copies.empty() ? "" : "." + module_.pipeline->blocks[block(reader)].name;
+    const std::string after = copies.empty() ? "" : "." + module_.pipeline->blocks[block(reader)].name;
     copies.push_back(
-        {add_copy(v, place, graph_.op(reader).block.value(), reader, behind), block(reader), numbers_[reader]});
+        {add_copy(v, place, graph_.op(reader).block.value(), reader, after), block(reader), numbers_[reader]});
     return copies.back().value;
   }
 
   /// Adds a second source, or a Transfer before `before` (at the end if that is invalid).
-  ValueId add_copy(ValueId v, PlaceId place, int block, OpId before, const std::string& behind = "") {
-    const std::string name = graph_.value(v).name + ".to." + module_.place(place).name + behind;
+  ValueId add_copy(ValueId v, PlaceId place, int block, OpId before, const std::string& after = "") {
+    const std::string name = graph_.value(v).name + ".to." + module_.place(place).name + after;
     const Op source = graph_.producer_op(v);
     NewOp made{source.kind, source.inputs, {graph_.type(v)}, source.attrs, {}, place, name, source.origins, {}, {name}};
     made.port = source.port;

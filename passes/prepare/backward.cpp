@@ -34,21 +34,21 @@ OriginId BackwardOrigins::of(OriginId origin) {
   return made;
 }
 
-Backward::Backward(Module& module, Graph& graph, OpId behind, const std::vector<ValueId>& xs, BackwardOrigins& origins,
+Backward::Backward(Module& module, Graph& graph, OpId after, const std::vector<ValueId>& xs, BackwardOrigins& origins,
                    Diags& diags)
     : module_(module),
       graph_(graph),
-      behind_(behind),
+      behind_(after),
       origins_(origins),
       diags_(diags),
       ends_(xs.begin(), xs.end()),
       on_way_(ends_),
       first_made_(graph.op_capacity()) {
-  if (behind)
-    last_ = graph.previous(behind);
+  if (after)
+    last_ = graph.previous(after);
   else if (const std::vector<OpId> order = graph.order(); !order.empty())
     last_ = order.back();
-  mark_way(graph.first(), behind);
+  mark_way(graph.first(), after);
 }
 
 /// The name of the value that a recomputed one copies.
@@ -96,16 +96,16 @@ bool Backward::has_rule(OpId id) const {
 /// reporting.
 OpId Backward::by_parts(OpId id) {
   const Op whole = graph_.op(id);
-  const OpId before = graph_.previous(id), behind = graph_.next(id);
+  const OpId before = graph_.previous(id), after = graph_.next(id);
   const std::vector<ValueId> parts = replace_by_parts(module_, graph_, id, diags_);
   if (parts.empty()) return {};
-  mark_way(before ? graph_.next(before) : graph_.first(), behind);
+  mark_way(before ? graph_.next(before) : graph_.first(), after);
   for (size_t r = 0; r < whole.outputs.size(); ++r)
     if (const auto derivative = derived_.extract(whole.outputs[r]); derivative && parts[r]) {
       if (ends_.erase(whole.outputs[r])) ends_.insert(parts[r]);
       add(parts[r], derivative.mapped(), backward_of(whole));
     }
-  return graph_.previous(behind);
+  return graph_.previous(after);
 }
 
 OpId Backward::widen(OpId id, NewOp wider) {

@@ -24,7 +24,7 @@ class BackwardOrigins {
 class Backward {
  public:
   /// Derivatives by `xs` of the ops before the given one (if it is invalid, of the whole graph); new ops go before it.
-  Backward(Module& module, Graph& graph, OpId behind, const std::vector<ValueId>& xs, BackwardOrigins& origins,
+  Backward(Module& module, Graph& graph, OpId after, const std::vector<ValueId>& xs, BackwardOrigins& origins,
            Diags& diags);
 
   /// Adds a term to the derivative by a value; the term may have dimensions along which the value was broadcast.
@@ -47,7 +47,7 @@ class Backward {
   Module& module() { return module_; }
   Graph& graph() { return graph_; }
   const Graph& graph() const { return graph_; }
-  OpId behind() const { return behind_; }
+  OpId after() const { return behind_; }
   BackwardOrigins& origins() { return origins_; }
   Diags& diags() { return diags_; }
 

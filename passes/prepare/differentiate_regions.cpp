@@ -148,7 +148,7 @@ bool back_through_if(Backward& back, const Op& op) {
   for (const size_t r : wanted.results) operands.push_back(back.derivative(op.outputs[r]));
 
   const Op like = back.backward_of(op);
-  Builder build(back.module(), back.graph(), back.behind(), like);
+  Builder build(back.module(), back.graph(), back.after(), like);
   std::vector<Graph> branches(drafts.size());
   for (size_t b = 0; b < drafts.size(); ++b)
     add_branch(build.inside(branches[b], b == 0 ? "then" : "else"), drafts[b], wanted, is_read);
@@ -281,7 +281,7 @@ void LoopBackward::add_trip(StepLoop& loop, const std::vector<ValueId>& sums, co
 
 void LoopBackward::go_back(const std::vector<ValueId>& kept) {
   const Op like = back_.backward_of(op_);
-  Builder build(back_.module(), back_.graph(), back_.behind(), like);
+  Builder build(back_.module(), back_.graph(), back_.after(), like);
   const auto known = [&](size_t r) {
     const ValueId derivative = back_.derivative(op_.outputs[r]);
     return derivative ? derivative : zeros_like(build, build.type(op_.outputs[r]));

@@ -1,6 +1,6 @@
 // Lengths that data decides, where an op takes them for others:
 //
-//   ScatterND(%x, %found i64[k<=32, 1], %rows f32[16, 4])   ->   %found cut to min(k, 16), then zeros behind it up to
+//   ScatterND(%x, %found i64[k<=32, 1], %rows f32[16, 4])   ->   %found cut to min(k, 16), then zeros after it up to
 //   16,
 //                                                                and the relation k = 16
 //

@@ -74,9 +74,9 @@ bool multiplies_bytes(const Match& match) {
 }
 
 /// The products of both scales, in a shape that broadcasts against the result.
-Tensor scales(const Match& match, size_t behind) {
+Tensor scales(const Match& match, size_t after) {
   const Tensor sx = match.tensor(match["sx"]), sw = match.tensor(match["sw"]);
-  Dims dims(behind + 1, 1);
+  Dims dims(after + 1, 1);
   dims[0] = sw.size();
   Tensor both(DType::F32, sw.size() == 1 ? Dims{} : dims);
   for (int64_t c = 0; c < sw.size(); ++c) both.put(c, round_to(DType::F32, sx.real[0] * sw.real[c]));
@@ -85,15 +85,15 @@ Tensor scales(const Match& match, size_t behind) {
 
 /// The integers' sums times the scales, plus operand 2 of the root. The last argument is the number of dimensions after
 /// the channels.
-ValueId put_scaled(Rewriter& write, const Match& match, ValueId sums, size_t behind) {
+ValueId put_scaled(Rewriter& write, const Match& match, ValueId sums, size_t after) {
   const Op root = match.root();  // NOLINT(performance-unnecessary-copy-initialization): ops move
-  const ValueId both = write.constant(scales(match, behind));
+  const ValueId both = write.constant(scales(match, after));
   const ValueId real = write.op(OpKind::Cast, {sums}, {{"to", dtype_attr(DType::F32)}});
   const ValueId product = write.op(OpKind::Mul, {real, both});
   if (root.inputs.size() < 3 || !root.inputs[2]) return product;
   ValueId bias = root.inputs[2];
-  if (behind > 0) {
-    Dims dims(behind + 1, 1);
+  if (after > 0) {
+    Dims dims(after + 1, 1);
     dims[0] = match.type("w").dims()[0];
     bias = write.op(OpKind::Reshape, {bias}, {{"allowzero", int64_t{1}}, {"shape", dims}});
   }
@@ -103,8 +103,8 @@ ValueId put_scaled(Rewriter& write, const Match& match, ValueId sums, size_t beh
 ValueId put_convolution(Rewriter& write, const Match& match) {
   Attrs attrs = match.root().attrs;
   attrs.push_back({"zero", *only_number(match, zero_of(match.op("x scaled")))});
-  const size_t behind = static_cast<size_t>(match.type("w").ndim()) - 2;
-  return put_scaled(write, match, write.op(OpKind::ConvInteger, {match["x"], match["w"]}, std::move(attrs)), behind);
+  const size_t after = static_cast<size_t>(match.type("w").ndim()) - 2;
+  return put_scaled(write, match, write.op(OpKind::ConvInteger, {match["x"], match["w"]}, std::move(attrs)), after);
 }
 
 ValueId put_product(Rewriter& write, const Match& match) {

@@ -99,8 +99,8 @@ OpId contract(Graph& graph, const RegionPlan& plan, RegionOp made) {
   WEFT_CHECK(!plan.between, "contracting a set that is not convex");
   const std::set<OpId> inside(plan.ops.begin(), plan.ops.end());
   // Ops that depend on the set are moved after it; the region then stands where its last op stood.
-  const OpId last = plan.ops.back(), behind = graph.next(last);
-  for (OpId id : dependents_between(graph, inside, plan.ops.front(), last)) graph.move_before(id, behind);
+  const OpId last = plan.ops.back(), after = graph.next(last);
+  for (OpId id : dependents_between(graph, inside, plan.ops.front(), last)) graph.move_before(id, after);
   NewOp op{made.kind, plan.operands,  {}, std::move(made.attrs), {}, graph.op(last).place, made.name,
            {},        made.transform, {}};
   op.block = graph.op(last).block;

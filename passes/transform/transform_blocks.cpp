@@ -2,7 +2,7 @@
 //
 //   a_start      in front of them, what they read: numbers of labels that count, and what is made of inputs that all
 //                micro-batches share; a_start_2 where it needs what another stage's a_start has sent it
-//   a_figures    behind them: the loss of the batch, of the sums that the micro-batches have made
+//   a_figures    after them: the loss of the batch, of the sums that the micro-batches have made
 //   a_update     what is made of the sums of gradients; a_update_2 where it needs another stage's update, whose
 //                a_update has sent it: the norm of all gradients, gradients of a parameter that two stages read
 //

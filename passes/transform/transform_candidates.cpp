@@ -395,9 +395,9 @@ void Neighbourhood::offer_long_overlaps() {
 std::vector<Candidate> Neighbourhood::candidates() {
   if (!find()) return {};
   offer("as it is", {});
-  const std::string behind = contraction_behind();
+  const std::string after = contraction_behind();
   offer_overlaps_of_producers("", {}, {name_});
-  if (!behind.empty()) offer_overlaps("", {}, {name_, behind});
+  if (!after.empty()) offer_overlaps("", {}, {name_, after});
   const OpKind kind = graph_.op(op_).kind;
   if (kind == OpKind::AllReduce) offer_joint_sum(), offer_splits();
   if (kind == OpKind::ReduceScatter || kind == OpKind::AllGather) {

@@ -244,9 +244,9 @@ std::vector<OpId> without_front(const Graph& graph, const std::vector<OpId>& ops
     });
     if (can_stay(op) && from_outside && op.outputs[0] != counted) front.insert(id);
   }
-  std::vector<OpId> behind;
-  std::copy_if(ops.begin(), ops.end(), std::back_inserter(behind), [&](OpId id) { return !front.contains(id); });
-  return behind;
+  std::vector<OpId> after;
+  std::copy_if(ops.begin(), ops.end(), std::back_inserter(after), [&](OpId id) { return !front.contains(id); });
+  return after;
 }
 
 /// Views can stay outside, where chunks do not cut them.
@@ -304,9 +304,9 @@ void overlap_ops(const StepContext& step, const OverlapStep& what) {
   if (!can_overlap(step, what, counted, plan_region(graph, ops))) return;
   if (what.mechanism == Mechanism::Fused) make_collective_kernels(step, ops, counted);
   Search search = find_typing(step, what, plan_region(graph, ops), counted);
-  const std::vector<OpId> behind = without_front(graph, ops, counted, is_view);
-  if (!search.typing && behind.size() < ops.size())
-    search.typing = find_typing(step, what, plan_region(graph, behind), counted).typing;
+  const std::vector<OpId> after = without_front(graph, ops, counted, is_view);
+  if (!search.typing && after.size() < ops.size())
+    search.typing = find_typing(step, what, plan_region(graph, after), counted).typing;
   if (!search.typing) return report(step, what, search, counted);
   make_chunk(step.module, *search.typing, what.chunks, step.module.transforms[step.transform.index].text,
              what.mechanism, step.transform, step.unchecked);

@@ -46,9 +46,9 @@ class Reorder {
   bool is_moved(OpId id) const { return contains(moved_, id); }
   bool is_past(OpId id) const { return past_.contains(id); }
   /// The value that replaces a moved collective's result for its readers: the collective's operand.
-  ValueId behind(ValueId v) const { return is_moved(graph_.producer(v)) ? graph_.producer_op(v).inputs[0] : v; }
+  ValueId unmoved(ValueId v) const { return is_moved(graph_.producer(v)) ? graph_.producer_op(v).inputs[0] : v; }
   Layout arriving(ValueId v) const {
-    const ValueId from = behind(v);
+    const ValueId from = unmoved(v);
     const auto at = new_.layouts.find(from);
     return at == new_.layouts.end() ? graph_.type(from).layout : at->second;
   }

@@ -66,8 +66,8 @@ class Pieces {
   }
   Cut at_white() const {
     const size_t end = std::min(rest_.find_first_of(kWhite), rest_.size());
-    const std::string_view behind = without_white_in_front(rest_.substr(end));
-    return {rest_.substr(0, end), behind, behind.empty()};
+    const std::string_view after = without_white_in_front(rest_.substr(end));
+    return {rest_.substr(0, end), after, after.empty()};
   }
 
   std::string_view rest_, delimiter_;

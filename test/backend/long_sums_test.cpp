@@ -19,9 +19,9 @@ For loop_of(const std::string& variable, int64_t count, Statements body, LoopKin
 
 const Statement kAddition = Reduce{ReduceOp::Sum, name("sum"), element("x", name("c"))};
 
-std::string widened(For loop, bool has_vectors = true, const std::string& type = "float", Statements behind = {}) {
+std::string widened(For loop, bool has_vectors = true, const std::string& type = "float", Statements after = {}) {
   Statements statements = {Let{type, "sum", literal(type + "(0)"), true}, std::move(loop)};
-  append(statements, std::move(behind));
+  append(statements, std::move(after));
   widen_long_sums({}, has_vectors, statements);
   return joined_lines(lines_of(statements, host_dialect().loops()));
 }

@@ -18,7 +18,7 @@ relation "past" = "\"past - rows\" * 2" by "a"
 relation "past" <= "4" where "-past + 1" by "b"
 state "past" -> "present" at "s.yaml":4:5
 state "a" -> "b"
-pipeline ["embed", "far" stage 0 backward behind] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
+pipeline ["embed", "far" stage 0 backward after] micro-batches 2 order [0 0, 0 1, 1 0, 1 1]
 constant #0 "w" f32[2, 2] = [1, 0.1, -0, 1e+30]
 constant #1 "h" f16[3] = [inf, -inf, nan]
 constant #2 "u" u64[2] = [18446744073709551615, 5]

@@ -57,10 +57,10 @@ TEST_CASE("windows of open images: ceil_mode") {
   for (int64_t kernel = 1; kernel <= 4; ++kernel)
     for (int64_t stride = 1; stride <= 4; ++stride)
       for (int64_t before = 0; before <= 2; ++before)
-        for (int64_t behind = 0; behind <= 6; ++behind)
+        for (int64_t after = 0; after <= 6; ++after)
           check_lengths({{"ceil_mode", int64_t{1}},
                          {"kernel_shape", one(kernel)},
-                         {"pads", std::vector<int64_t>{before, behind}},
+                         {"pads", std::vector<int64_t>{before, after}},
                          {"strides", one(stride)}},
                         0);
 }

@@ -243,7 +243,7 @@ inline const ModelText kMixture = {
   [up] up = Einsum<equation = "egcw,ewi->egci">(dispatched, up_weight) [act] act = Relu(up)
   [down] returned = Einsum<equation = "egci,eiw->egcw">(act, down_weight)
   [combine] y = Einsum<equation = "gtec,egcw->gtw">(scale, returned)
-  [behind] made = MatMul(y, behind_weight)
+  [after] made = MatMul(y, behind_weight)
 )",
     .layer = "",
     .last = ""};

@@ -5,7 +5,7 @@
 //   // with: {mesh: {tp: 2}, shard: {w: {tp: 0}}} a schedule, in YAML's flow style; may be left out
 //   module "m" ...                                the graph before
 //   // gives
-//   module "m" ...                                the graph behind it; of files named fail_*: what is reported
+//   module "m" ...                                the graph after it; of files named fail_*: what is reported
 //
 // `./dev update-goldens` writes the text after `// gives`.
 #include <doctest/doctest.h>

@@ -190,9 +190,9 @@ TEST_CASE("the smallest cut, and of two that next to the sink") {
   network.add_edge(a, c, 1);
   network.add_edge(b, FlowNetwork::kSink, 2);
   network.add_edge(c, FlowNetwork::kSink, 1);
-  const std::vector<bool> behind = network.behind_smallest_cut();
-  CHECK_FALSE(behind[a]);
-  CHECK_FALSE(behind[b]);
-  CHECK_FALSE(behind[c]);
-  CHECK(behind[FlowNetwork::kSink]);
+  const std::vector<bool> after = network.behind_smallest_cut();
+  CHECK_FALSE(after[a]);
+  CHECK_FALSE(after[b]);
+  CHECK_FALSE(after[c]);
+  CHECK(after[FlowNetwork::kSink]);
 }

@@ -5,7 +5,7 @@
 //   x >= t     x < t with its children exchanged
 //   x == t     x <= t, then x < t
 //   NaN goes to the first child:  -x <= the number before -t, with the children exchanged: the negated features stand
-//                                 behind the features, and NaN goes to the second child again
+//                                 after the features, and NaN goes to the second child again
 #pragma once
 #include <optional>
 #include <string>

@@ -87,8 +87,8 @@ int PlaceWriter::repeat(const Regex& pattern, int next) {
     next = loop;
   }
   for (int i = pattern.least; i < pattern.most && next >= 0; ++i) {
-    const int behind = next;
-    next = fork({write(part, next), behind});
+    const int after = next;
+    next = fork({write(part, next), after});
   }
   for (int i = 0; i < pattern.least && next >= 0; ++i) next = write(part, next);
   return next;
@@ -109,8 +109,8 @@ void PlaceWriter::points(char32_t first, char32_t last, int next, std::vector<in
     }
   if (first >= 0xd800 && last <= 0xdfff) return;  // UTF-8 has no surrogates
   const std::string low = *utf8_of(std::u32string(1, first)), high = *utf8_of(std::u32string(1, last));
-  for (size_t behind = 1; behind < low.size(); ++behind) {
-    const char32_t mask = (char32_t{1} << 6 * behind) - 1;
+  for (size_t after = 1; after < low.size(); ++after) {
+    const char32_t mask = (char32_t{1} << 6 * after) - 1;
     if ((first & ~mask) == (last & ~mask)) continue;
     if ((first & mask) != 0) {
       points(first, first | mask, next, starts);
@@ -138,17 +138,17 @@ Beside kind_of(int byte) {
   return byte == '\n' ? Beside::Newline : is_word ? Beside::Word : Beside::Other;
 }
 
-bool holds(Assertion assertion, Beside before, Beside behind) {
-  const bool is_edge_of_word = (before == Beside::Word) != (behind == Beside::Word);
+bool holds(Assertion assertion, Beside before, Beside after) {
+  const bool is_edge_of_word = (before == Beside::Word) != (after == Beside::Word);
   switch (assertion) {
     case Assertion::TextBegin:
       return before == Beside::Edge;
     case Assertion::TextEnd:
-      return behind == Beside::Edge;
+      return after == Beside::Edge;
     case Assertion::LineBegin:
       return before == Beside::Edge || before == Beside::Newline;
     case Assertion::LineEnd:
-      return behind == Beside::Edge || behind == Beside::Newline;
+      return after == Beside::Edge || after == Beside::Newline;
     case Assertion::WordEdge:
       return is_edge_of_word;
     case Assertion::NoWordEdge:
@@ -201,8 +201,8 @@ class StateWriter {
 
   void write_row(const State& state) {
     std::map<Beside, std::vector<int>> reached;
-    for (const Beside behind : {Beside::Edge, Beside::Newline, Beside::Word, Beside::Other})
-      reached[behind] = closure(state, behind);
+    for (const Beside after : {Beside::Edge, Beside::Newline, Beside::Word, Beside::Other})
+      reached[after] = closure(state, after);
     for (int byte = 0; byte < 256; ++byte)
       table_.push_back(differs_[byte] ? next_of(reached[kind_of(byte)], byte) : table_.back());
     const std::vector<int>& at_end = reached[Beside::Edge];
@@ -225,7 +225,7 @@ class StateWriter {
   }
 
   /// The places reached without a byte, given the class of the next byte.
-  std::vector<int> closure(const State& state, Beside behind) {
+  std::vector<int> closure(const State& state, Beside after) {
     std::vector<int> found, open = state.places;
     std::vector<bool> is_found(places_.size());
     while (!open.empty()) {
@@ -237,7 +237,7 @@ class StateWriter {
       ++visits_;
       const PatternPlace& place = places_[static_cast<size_t>(at)];
       const bool leads_on = place.kind == PatternPlace::Kind::Free ||
-                            (place.kind == PatternPlace::Kind::Assert && holds(place.assertion, state.before, behind));
+                            (place.kind == PatternPlace::Kind::Assert && holds(place.assertion, state.before, after));
       if (leads_on) open.insert(open.end(), place.next.begin(), place.next.end());
     }
     return found;

@@ -20,8 +20,8 @@ struct Digits {
 };
 Digits digits_of(double magnitude, DType dtype) {
   char text[40];
-  for (int behind = 0; behind <= 17; ++behind) {
-    std::snprintf(text, sizeof text, "%.*e", behind, magnitude);
+  for (int after = 0; after <= 17; ++after) {
+    std::snprintf(text, sizeof text, "%.*e", after, magnitude);
     const bool is_same = dtype == DType::F32 ? std::strtof(text, nullptr) == static_cast<float>(magnitude)
                                              : std::strtod(text, nullptr) == magnitude;
     if (is_same) break;

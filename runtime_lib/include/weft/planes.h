@@ -26,8 +26,8 @@ inline void unfold_run(const SlidingWindow& w, int64_t channels, const T* x, int
         const T* from =
             input_row(w, x + channel * w.in_count(), w.at(0, row / w.out[1], tz), w.at(1, row % w.out[1], ty));
         for (int64_t tap = 0; tap < w.taps[2]; ++tap, to += 16) {
-          const int64_t at = w.at(2, column, tap), behind = at + (count - 1) * stride;
-          if (from && at >= 0 && behind < w.in[2]) {
+          const int64_t at = w.at(2, column, tap), after = at + (count - 1) * stride;
+          if (from && at >= 0 && after < w.in[2]) {
             if (stride == 1 && count == 16)
               std::copy(from + at, from + at + 16, to);
             else

@@ -110,8 +110,8 @@ class RowCursor<R, EvenRows<T, Step>> {
     for (int p = 0; p < kPointers; ++p) at_[p] = a.first + p * kRowsOfPointer * a.row;
   }
   [[gnu::always_inline]] T at(int r, int64_t i) const {
-    const int behind = r % kRowsOfPointer;
-    return (at_[r / kRowsOfPointer] + (behind == 3 ? three_rows_ : behind * row_))[distance(i)];
+    const int after = r % kRowsOfPointer;
+    return (at_[r / kRowsOfPointer] + (after == 3 ? three_rows_ : after * row_))[distance(i)];
   }
   [[gnu::always_inline]] void advance(int64_t steps) {
 #pragma GCC unroll 16

@@ -43,9 +43,9 @@ std::pair<double, double> seconds_of(const PlacedLine& line, const PlacedStage& 
     computing += choice_of(line, stage.ranks).seconds[static_cast<size_t>(cell)];
   for (const CellValue& value : line.values)
     if (!is_here(value.from) && std::ranges::any_of(value.to, is_here)) received += static_cast<double>(value.bytes);
-  const int behind = first + stage.ranks;
+  const int next = first + stage.ranks;
   const double before = first > 0 ? line.link[static_cast<size_t>(first)] : 0;
-  const double after = behind < line.ranks ? line.link[static_cast<size_t>(behind)] : 0;
+  const double after = next < line.ranks ? line.link[static_cast<size_t>(next)] : 0;
   return {computing, received * std::max(before, after)};
 }
 

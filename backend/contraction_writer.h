@@ -43,7 +43,7 @@ class ContractionWriter {
         names_(context.names),
         sum_text_(names_.sums + "[" + names_.j + "]"),
         fetches_ahead_(op_.kind == OpKind::MatMul || op_.kind == OpKind::BlockMatMul),
-        behind_(context, root_) {}
+        after_(context, root_) {}
 
   // One function for each strategy, whose rules have found it legal.
   Statements packed();
@@ -137,7 +137,7 @@ class ContractionWriter {
   Columns columns_ = Columns::Panels;
   bool fetches_ahead_;  // panels read and write memory at distances of a row of a matrix
   Statements lines_;    // before the contraction
-  Epilogue behind_;
+  Epilogue after_;
 };
 
 /// An address: "x + m * 768", with the named variables set to zero.

@@ -189,7 +189,7 @@ void Elements::vector_store(const std::string& base, DType dtype, const IndexExp
   scopes.vector.scope->parent->put(Let{type, vector, {}, true});
   scopes.vector.scope->put(Store{weftc::element(vector, name(scopes.vector.variable)), element.expr});
   const IndexExpr first = substitute(offset, scopes.vector.variable, 0);
-  scopes.vector.scope->put_behind(Call{call("weft::store", {address(base, first), name(vector)})});
+  scopes.vector.scope->put_after(Call{call("weft::store", {address(base, first), name(vector)})});
 }
 
 void Elements::store(size_t number, const IndexList& index, const Element& element) {

@@ -9,7 +9,7 @@
 namespace weftc {
 
 bool Epilogue::reach(const IndexList& index) {
-  std::optional<std::vector<std::optional<IndexList>>> found = indices_behind(context_, root_, index);
+  std::optional<std::vector<std::optional<IndexList>>> found = indices_after(context_, root_, index);
   if (found) placed_ = std::move(*found);
   return found.has_value();
 }

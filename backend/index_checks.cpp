@@ -101,7 +101,7 @@ class CheckWriter {
       const std::string demand = is_from_front() ? ".demand_from_front" : ".demand";
       demands.push_back(Call{call(context_.argument_name(check_) + demand, {name(range), extent})});
     }
-    put_behind_loops(scopes, open, std::move(demands));
+    put_after_loops(scopes, open, std::move(demands));
     close_outer(scopes, open);
   }
 
@@ -145,14 +145,14 @@ class CheckWriter {
     return index;
   }
 
-  static void put_behind_loops(LoopScopes& scopes, OpenOuter& open, Statements statements) {
+  static void put_after_loops(LoopScopes& scopes, OpenOuter& open, Statements statements) {
     const auto outermost = std::find_if(open.scopes.begin(), open.scopes.end(),
                                         [&](const auto& scope) { return scope->parent == scopes.floor; });
     for (Statement& statement : statements) {
       if (outermost == open.scopes.end())
         scopes.floor->put(std::move(statement));
       else
-        (*outermost)->put_behind(std::move(statement));
+        (*outermost)->put_after(std::move(statement));
     }
   }
 

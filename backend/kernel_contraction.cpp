@@ -150,7 +150,7 @@ Statements ContractionWriter::put(const Shape& shape, const std::string& head) {
   scopes.current = &loop;
   const std::string sum = scopes.names.unique(last_component(body_.value(root_).name));
   loop.put(Let{type(), sum, name(sum_text_)});
-  behind_.write(elements, sum);
+  after_.write(elements, sum);
   if (fetches_ahead_ && shape.n > 16)
     for (Statement& fetch : fetches(row.body(), loop.body())) row.put(std::move(fetch));
   Statements stores = byte_stores(row, loop);
@@ -260,7 +260,7 @@ Statements ContractionWriter::shared_panels() {
   a_index.erase(a_index.begin(), a_index.begin() + static_cast<long>(a_index.size() - a_dims.size()));
   for (size_t d = 0; d < a_dims.size(); ++d)
     if (a_dims[d] == 1) a_index[d] = 0;
-  behind_.reach(result);
+  after_.reach(result);
   const Site a = rows_site(a_index, s.k);
   context_.need({Argument::Kind::Team});
   lines_.push_back(contraction_text(s, b_dims[b_dims.size() - 2]));
@@ -289,7 +289,7 @@ Statements ContractionWriter::block_product(const BlockProduct& strategy) {
   IndexList result = unravel(index_variable(names_.m, rows.count()), rows), a_index = result;
   a_index.push_back(quotient(k, size)), a_index.push_back(digit(k, 1, size));
   result.push_back(column(s.n));
-  behind_.reach(result);
+  after_.reach(result);
   const Site a = rows_site(a_index, s.k);
   context_.need({Argument::Kind::Team});
   context_.need_header("block_product.h");
@@ -322,7 +322,7 @@ IndexList ContractionWriter::start_batch(const Shape& s) {
   const IndexList lead = unravel(index_variable(names_.batch, s.batch.count()), s.batch);
   IndexList result = lead;
   result.push_back(row(s)), result.push_back(column(s.n));
-  behind_.reach(result);
+  after_.reach(result);
   return lead;
 }
 
@@ -435,7 +435,7 @@ Statements ContractionWriter::product_of_elements(const PackedProduct& strategy)
   context_.need_header("direct_convolution.h");
   IndexList result = unravel(index_variable(names_.m, rows.count()), rows);
   result.push_back(column(s.n));
-  behind_.reach(result);
+  after_.reach(result);
   const std::string a = rows_of_elements(strategy.together);
   context_.need({Argument::Kind::Team});
   const std::string window = context_.names.unique("window"), many = count_text(context_, type, 0, type.ndim() - 1);

@@ -29,14 +29,14 @@ class ScanWriter {
         outer_(context.names.unique("outer")),
         i_(context.names.unique("i")),
         inner_(context.names.unique("inner")),
-        behind_(context, root_) {}
+        after_(context, root_) {}
 
   Statements run(const Scan& strategy);
 
  private:
   // The dimensions before and after the scanned axis, which become `outer` and `inner`.
   Dims dims_before() const { return {dims_.begin(), dims_.begin() + static_cast<long>(axis_)}; }
-  Dims dims_behind() const { return {dims_.begin() + static_cast<long>(axis_) + 1, dims_.end()}; }
+  Dims dims_after() const { return {dims_.begin() + static_cast<long>(axis_) + 1, dims_.end()}; }
   IndexList index() const;
   std::string variables() const { return "int64_t " + outer_ + ", int64_t " + i_ + ", int64_t " + inner_; }
   void own_variables(Elements& elements, Scope& scope) const;
@@ -53,7 +53,7 @@ class ScanWriter {
   const Dims dims_;
   const size_t axis_;
   const std::string outer_, i_, inner_;
-  Epilogue behind_;
+  Epilogue after_;
 };
 
 /// The index of an element, from the three variables.
@@ -91,7 +91,7 @@ Statements ScanWriter::put(const std::string& head) {
   const std::string type = compute_type(body_.type(root_).dtype);
   Scope scope(&elements.scopes.root, Callback{head + "[&](" + variables() + ", " + type + " " + sum + ") {"});
   own_variables(elements, scope);
-  behind_.write(elements, sum);
+  after_.write(elements, sum);
   scope.finish();
   return elements.scopes.root.take_body();
 }
@@ -105,11 +105,11 @@ void ScanWriter::cover_lines(int64_t lines, bool by_block) {
 
 Statements ScanWriter::run(const Scan& strategy) {
   const IndexList at = index();
-  WEFT_CHECK(behind_.reach(at), "a result is not after the running sum");
+  WEFT_CHECK(after_.reach(at), "a result is not after the running sum");
   const TensorType& type = body_.type(root_);
   std::string length = context_.run_extent(type, static_cast<int>(axis_));
   if (length.empty()) length = std::to_string(dims_[axis_]);
-  const int64_t lines = element_count(dims_before()) * element_count(dims_behind());
+  const int64_t lines = element_count(dims_before()) * element_count(dims_after());
   const bool has_team = !context_.facts().has_grid;
   if (has_team)
     context_.need({Argument::Kind::Team});

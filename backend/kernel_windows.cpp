@@ -131,7 +131,7 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
   if (strategy.is_product) return product_of_outputs(g, strategy);
   context_.need_header("direct_convolution.h");
   const IndexList result = channels_last_index(g, channels);
-  behind_.reach(result);
+  after_.reach(result);
   const int64_t together = strategy.together;
   const bool copies = strategy.copies_image || g.channels % together != 0;
   const std::string x = image_or_planes(copies, together);
@@ -155,7 +155,7 @@ Statements ContractionWriter::direct_convolution(const DirectConvolution& strate
 Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const DirectConvolution& strategy) {
   fetches_ahead_ = !strategy.is_short;
   if (strategy.is_short) context_.need_header("short_product.h");
-  behind_.reach(channels_last_index(g, g.filters));
+  after_.reach(channels_last_index(g, g.filters));
   const std::string x = image(strategy.copies_image, 1), w = filters(strategy), t = type();
   const Scale rows = g.batch * g.outputs;
   const Shape shape{
@@ -175,7 +175,7 @@ Statements ContractionWriter::product_of_outputs(const WindowGeometry& g, const 
 Statements ContractionWriter::winograd_convolution(const WinogradConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_);
   context_.need_header("winograd.h");
-  behind_.reach(channels_last_index(g, g.filters));
+  after_.reach(channels_last_index(g, g.filters));
   const std::string x = image(strategy.copies_image, 1);
   context_.need({Argument::Kind::Team});
   const std::string window = declare_window(g);
@@ -206,7 +206,7 @@ std::string ContractionWriter::channels_call(const WindowGeometry& g, const std:
 Statements ContractionWriter::channel_convolution(const ChannelConvolution& strategy) {
   const WindowGeometry g = *window_geometry(context_, root_), taps = channels_as_taps(g);
   columns_ = Columns::Few;
-  behind_.reach(channels_last_index(g, g.groups));
+  after_.reach(channels_last_index(g, g.groups));
   const int ndim = static_cast<int>(context_.dims(op_.inputs[0]).size());
   const std::string x = image_stored(strategy.copies_image, Storage::groups_last(ndim, g.channels), nullptr);
   const std::string w = filters(strategy);
@@ -228,7 +228,7 @@ std::string ContractionWriter::pool_call(bool largest) const {
 Statements ContractionWriter::pool_channels() {
   const WindowGeometry g = *window_geometry(context_, root_);
   const bool largest = op_.kind == OpKind::MaxPool, padded = !largest && op_.integer_or("count_include_pad", 0) != 0;
-  behind_.reach(channels_last_index(g, g.groups));
+  after_.reach(channels_last_index(g, g.groups));
   context_.need_header("channels_last.h");
   const std::string x = image(false, 1), t = type(), taps = context_.names.unique("taps");
   context_.need({Argument::Kind::Team});
@@ -250,7 +250,7 @@ Statements ContractionWriter::pool() {
   const IndexExpr plane = index_variable(names_.batch, planes_count);
   IndexList result = {quotient(plane, g.groups), remainder(plane, g.groups)};
   for (const IndexExpr& at : unravel(column(g.outputs), g.out)) result.push_back(at);
-  behind_.reach(result);
+  after_.reach(result);
   const Site x = planes();
   context_.need({Argument::Kind::Team});
   const std::string t = type(), taps = context_.names.unique("taps");
@@ -282,7 +282,7 @@ ContractionWriter::Filters ContractionWriter::filters(bool is_plane) {
   for (const IndexExpr& at : unravel(column(g.outputs), g.out)) result.push_back(at);
   const Dims w_dims = context_.dims(op_.inputs[1]);
   for (const IndexExpr& at : unravel(k, Dims(w_dims.begin() + 1, w_dims.end()))) w_index.push_back(at);
-  behind_.reach(result);
+  after_.reach(result);
   std::optional<Site> w = site(op_.inputs[1], w_index);
   const auto is_plain = [&](const Site& at) {
     return stride_of(at.offset, "k").affine && stride_of(at.offset, names_.m).affine;

@@ -6,7 +6,7 @@ namespace weftc {
 void Scope::finish() {
   *node_->body() = std::move(body_);
   parent->put(std::move(*node_));
-  append(parent->body_, std::move(behind_));
+  append(parent->body_, std::move(after_));
   parent->row_values.merge(computed);
 }
 

@@ -44,7 +44,7 @@ struct Scope {
 
   void put(Statement statement) { body_.push_back(std::move(statement)); }
   /// Adds a statement after the closed scope.
-  void put_behind(Statement statement) { behind_.push_back(std::move(statement)); }
+  void put_after(Statement statement) { after_.push_back(std::move(statement)); }
   const Statements& body() const { return body_; }
   Statements take_body() { return std::move(body_); }
   /// This scope's loop; null for another block.
@@ -54,7 +54,7 @@ struct Scope {
 
  private:
   std::optional<Statement> node_;  // the statement that it becomes when closed; nothing for the outermost scope
-  Statements body_, behind_;
+  Statements body_, after_;
 };
 
 }  // namespace weftc

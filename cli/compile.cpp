@@ -74,10 +74,10 @@ std::vector<DimRequest> all_dims(const Options& options, const Schedule& schedul
   return dims;
 }
 
-/// Runs the passes after `start_behind`, or all. Their output is shown even if one of them fails, when it is most
+/// Runs the passes after `start_after`, or all. Their output is shown even if one of them fails, when it is most
 /// useful.
-bool run_passes(Compilation& c, const std::string& start_behind, const Options& options, Diags& diags) {
-  const RunOptions run{options.print_ir_after, options.stop_after, start_behind, !options.dump_dir.empty(),
+bool run_passes(Compilation& c, const std::string& start_after, const Options& options, Diags& diags) {
+  const RunOptions run{options.print_ir_after, options.stop_after, start_after, !options.dump_dir.empty(),
                        options.skip_passes};
   try {
     const bool done = run_pipeline(c.module, {c.schedule, c.target, diags}, run, c.passes);

@@ -146,7 +146,7 @@ std::string sources_text(const Sources& sources) {
   return printable(join(parts, "; "));
 }
 
-int64_t bytes_behind(const MemoryPeak& peak, size_t first) {
+int64_t bytes_after(const MemoryPeak& peak, size_t first) {
   int64_t bytes = 0;
   for (size_t i = first; i < peak.held.size(); ++i) bytes += peak.held[i].bytes;
   return bytes;
@@ -166,7 +166,7 @@ std::string peak_text(const PlanMemory& memory, const MemoryPeak& peak, MemoryKi
                      bytes_text(held.bytes), printable(memory.range(held.range)), sources_text(memory.sources(held))});
   }
   text += table_text(cells);
-  if (listed < count) text += format("    the others take {}\n", bytes_text(bytes_behind(peak, listed)));
+  if (listed < count) text += format("    the others take {}\n", bytes_text(bytes_after(peak, listed)));
   if (memory.plan().training) text += "    " + training_memory(memory.plan(), peak).text() + "\n";
   return text;
 }
@@ -198,7 +198,7 @@ std::string peak_json(const PlanMemory& memory, const MemoryPeak& peak, MemoryKi
                       {"bytes", std::to_string(peak.size)},
                       {"buffers", json_list(buffers)},
                       {"other_buffers", std::to_string(peak.held.size() - listed)},
-                      {"other_bytes", std::to_string(bytes_behind(peak, listed))},
+                      {"other_bytes", std::to_string(bytes_after(peak, listed))},
                       {"training", training}});
 }
 

@@ -86,7 +86,7 @@ bool TieFinder::may_be_original(const OnnxTensor& tensor) const {
 std::vector<const OnnxTensor*> TieFinder::originals_of(const OnnxTensor& copy) const {
   const auto mark = model_.marks.find(copy.name);
   if (mark != model_.marks.end() && !mark->second.kind.empty()) return {};
-  const std::vector<std::string> sources = parameters_behind(model_, copy.name);
+  const std::vector<std::string> sources = parameters_after(model_, copy.name);
   const bool is_noted = mark != model_.marks.end() && !mark->second.folded_from.empty();
   if (is_noted && sources.size() != 1) return {};
   std::vector<const OnnxTensor*> found;
@@ -96,7 +96,7 @@ std::vector<const OnnxTensor*> TieFinder::originals_of(const OnnxTensor& copy) c
     if (!is_noted && may_be_original(tensor) && (is_before || is_exporters_name(copy.name))) found.push_back(&tensor);
     if (is_noted && tensor.name == sources[0]) return {&tensor};
     // Two copies of a parameter that is not in the file itself: the first one replaces it.
-    if (is_noted && is_before && parameters_behind(model_, tensor.name) == sources) found.push_back(&tensor);
+    if (is_noted && is_before && parameters_after(model_, tensor.name) == sources) found.push_back(&tensor);
   }
   return found;
 }

@@ -90,7 +90,7 @@ class ParameterFinder {
     if (!is_marked_) return roles_.is_parameter(tensor);
     const std::string kind = kind_of(model_, tensor.name);
     if (!kind.empty()) return kind == kParameter;
-    const std::vector<std::string> sources = parameters_behind(model_, tensor.name);
+    const std::vector<std::string> sources = parameters_after(model_, tensor.name);
     if (sources.empty()) return lacks_ && roles_.is_parameter(tensor);
     note_computed(tensor, sources);
     return true;
@@ -120,7 +120,7 @@ bool has_marks(const OnnxModel& model) {
   return std::ranges::any_of(model.marks, [](const auto& entry) { return entry.second.kind == kParameter; });
 }
 
-std::vector<std::string> parameters_behind(const OnnxModel& model, const std::string& name) {
+std::vector<std::string> parameters_after(const OnnxModel& model, const std::string& name) {
   const auto mark = model.marks.find(name);
   if (mark == model.marks.end()) return {};
   std::vector<std::string> sources;

@@ -32,6 +32,6 @@ ParameterTensors find_parameters(OnnxModel& model, const std::string& loss);
 /// True if the file says which of its initialisers are parameters.
 bool has_marks(const OnnxModel& model);
 /// The parameters that an initialiser was computed from when the file was written.
-std::vector<std::string> parameters_behind(const OnnxModel& model, const std::string& name);
+std::vector<std::string> parameters_after(const OnnxModel& model, const std::string& name);
 
 }  // namespace weftc

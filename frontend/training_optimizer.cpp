@@ -8,12 +8,12 @@ namespace weftc {
 
 namespace {
 
-constexpr size_t kParameter = 0, kFirstState = 2, kBehindStates = 2;  // operands: w, gradient, ..., step, rate
+constexpr size_t kParameter = 0, kFirstState = 2, kAfterStates = 2;  // operands: w, gradient, ..., step, rate
 
 /// True for an optimizer's signature: it returns the next parameter, then the next value of each state.
 bool is_optimizer(const OnnxFunction& function) {
-  return function.inputs.size() >= kFirstState + kBehindStates &&
-         function.outputs.size() + 1 + kBehindStates == function.inputs.size();
+  return function.inputs.size() >= kFirstState + kAfterStates &&
+         function.outputs.size() + 1 + kAfterStates == function.inputs.size();
 }
 
 const OnnxValue* type_of(const OnnxFunction& function, size_t operand) {
@@ -85,7 +85,7 @@ std::optional<std::vector<OptimizerState>> TrainingOptimizer::states_of(const On
   const OnnxValue* const own = type_of(function, kParameter);
   const std::optional<Symbols> symbols = symbols_in(own, parameter.dims);
   std::vector<OptimizerState> states;
-  for (size_t i = kFirstState; i + kBehindStates < function.inputs.size(); ++i) {
+  for (size_t i = kFirstState; i + kAfterStates < function.inputs.size(); ++i) {
     OptimizerState& state = states.emplace_back();
     state.name = function.inputs[i], state.element_type = parameter.element_type, state.dims = parameter.dims;
     const OnnxValue* const type = type_of(function, i);

@@ -53,7 +53,7 @@ struct State {
 };
 
 /// When a block of a pipeline runs: for each micro-batch, or once before or after all of them.
-enum class Turn : uint8_t { Before, MicroBatch, Behind };
+enum class Turn : uint8_t { Before, MicroBatch, After };
 
 /// The order in which blocks run micro-batches. Each op carries the number of its block. A stage is one block; in a
 /// training, it has one block for each phase, and one for ops that run once.

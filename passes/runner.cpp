@@ -28,10 +28,10 @@ static bool wants_print(const RunOptions& options, const Pass& pass) {
 }
 
 bool run_pipeline(Module& module, const Env& env, const RunOptions& options, RunReport& report) {
-  bool is_done = !options.start_behind.empty();
+  bool is_done = !options.start_after.empty();
   for (const Pass& pass : pipeline()) {
     if (is_done) {
-      is_done = options.start_behind != pass.name;
+      is_done = options.start_after != pass.name;
       continue;
     }
     if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) continue;

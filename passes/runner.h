@@ -10,7 +10,7 @@ namespace weftc {
 struct RunOptions {
   std::vector<std::string> print_after;  // pass names; their graphs go to `printed`
   std::string stop_after;                // last pass to run; empty: all
-  std::string start_behind = {};         // the last pass that has already run on the module; empty: none
+  std::string start_after = {};          // the last pass that has already run on the module; empty: none
   bool keep_all = false;                 // print after every pass (--dump-dir)
   std::vector<std::string> skip;         // passes that the graph is right without
 };

@@ -320,8 +320,8 @@ static std::optional<IndexList> moved_by(const KernelBody& body, const Op& op, c
   return moved;
 }
 
-std::optional<std::vector<std::optional<IndexList>>> indices_behind(const KernelBody& body, ValueId root,
-                                                                    const IndexList& index) {
+std::optional<std::vector<std::optional<IndexList>>> indices_after(const KernelBody& body, ValueId root,
+                                                                   const IndexList& index) {
   const Graph& graph = body.body;
   std::vector<std::optional<IndexList>> found(graph.value_capacity());
   found[root.index] = index;

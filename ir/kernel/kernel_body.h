@@ -88,8 +88,8 @@ ValueId scan_of(const Graph& body);
 
 /// For each value computed from `root`, the index of the element that corresponds to element `index` of root. Pointwise
 /// ops keep it; Reshape and Transpose move it. Nothing if one of the body's outputs has no such index.
-std::optional<std::vector<std::optional<IndexList>>> indices_behind(const KernelBody& body, ValueId root,
-                                                                    const IndexList& index);
+std::optional<std::vector<std::optional<IndexList>>> indices_after(const KernelBody& body, ValueId root,
+                                                                   const IndexList& index);
 
 /// Attributes of views use global positions. Slices begin and end at multiples of all blocks (L5), so the local
 /// position is the global one divided by the sizes.

@@ -104,7 +104,7 @@ bool infer_conv_transpose(const OpView& op, std::vector<TensorType>& results) {
 /// and some of the last are dropped.
 struct PhaseDim {
   int64_t phases, spread, taps, dilation, in, out, cut;
-  int64_t pad_before, pad_behind;
+  int64_t pad_before, pad_after;
 };
 
 PhaseDim phase_dim(const WindowDim& dim) {
@@ -119,7 +119,7 @@ PhaseDim phase_dim(const WindowDim& dim) {
   made.out = -floor_of(-(dim.before + dim.out)) - first;
   made.cut = dim.before - first * made.phases;
   made.pad_before = reach - first;
-  made.pad_behind = made.out + reach - made.in - made.pad_before;
+  made.pad_after = made.out + reach - made.in - made.pad_before;
   return made;
 }
 
@@ -223,7 +223,7 @@ std::vector<ValueId> decompose_conv_transpose(Builder& build, const OpView& op) 
   for (const WindowDim& dim : window) {
     dims.push_back(phase_dim(dim));
     before.push_back(dims.back().pad_before);
-    after.push_back(dims.back().pad_behind);
+    after.push_back(dims.back().pad_after);
     dilations.push_back(dims.back().dilation);
   }
   const ValueId filters = phase_filters(build, op, dims);

@@ -110,7 +110,7 @@ Term joined(Builder& build, const std::vector<Term>& parts, int64_t axis) {
   return parts.size() == 1 ? parts[0] : Term(build, build.op(OpKind::Concat, values, {{"axis", axis}}));
 }
 
-Term zeros_behind(Builder& build, Term x, size_t axis, int64_t count) {
+Term zeros_after(Builder& build, Term x, size_t axis, int64_t count) {
   if (count == 0) return x;
   Dims pads(2 * x.dims().size(), 0);
   pads[x.dims().size() + axis] = count;
@@ -140,7 +140,7 @@ Term inverse_of_unit(Builder& build, Term lower, const Extent& lead) {
     const Term pairs = inverse.reshape_to({lead, {n / (2 * m)}, {2}, {m}, {m}});
     const Term first = pairs.slice(2, 0, 1).reshape_to(block), second = pairs.slice(2, 1, 2).reshape_to(block);
     const Term below = product(product(second, left), first) * -1.0;
-    inverse = joined(build, {zeros_behind(build, first, 3, m), joined(build, {below, second}, 3)}, 2);
+    inverse = joined(build, {zeros_after(build, first, 3, m), joined(build, {below, second}, 3)}, 2);
   }
   return inverse.reshape_to(shape);
 }
@@ -295,7 +295,7 @@ ChunkedAttention::Results LinearAttention::run_at_once() const {
   while (size < tokens && size < kLongest) size *= 2;
   const int64_t count = std::max<int64_t>(1, (tokens + size - 1) / size);
   const auto padded = [&](int input) {
-    return zeros_behind(build_, outer(input).cast(DType::F32), 1, count * size - tokens);
+    return zeros_after(build_, outer(input).cast(DType::F32), 1, count * size - tokens);
   };
   ChunkedAttention::Results all = ChunkedAttention(build_, op_, {size, count}, padded).run(given_state());
   all.y = all.y.slice(1, 0, tokens);

@@ -115,8 +115,8 @@ static std::optional<LengthSlice> cut_forwards(const Length& start, const Length
 static std::optional<LengthSlice> cut_backwards(const Length& start, const Length& end, int64_t step,
                                                 const Length& extent) {
   const Length from = counted_from_front(start, extent) + 1;
-  const bool is_behind_all = (from - extent).low() >= 0;
-  const Length after = is_behind_all ? extent : clamped(maximum(from, 1), extent);
+  const bool is_after_all = (from - extent).low() >= 0;
+  const Length after = is_after_all ? extent : clamped(maximum(from, 1), extent);
   const Length last = clamped(counted_from_front(end, extent) + 1, extent);
   const std::optional<Length> count = count_of(after - last, -step);
   return count ? std::optional(LengthSlice{after - 1, step, *count}) : std::nullopt;

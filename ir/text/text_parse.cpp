@@ -217,7 +217,7 @@ bool TextParser::pipeline() {
     made.phase = phase();
     made.of_weights = accept(Kind::Word, "weights");
     if (accept(Kind::Word, "before")) made.turn = Turn::Before;
-    if (accept(Kind::Word, "after")) made.turn = Turn::Behind;
+    if (accept(Kind::Word, "after")) made.turn = Turn::After;
     return true;
   };
   const auto entry = [&] {

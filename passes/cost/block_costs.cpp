@@ -210,7 +210,7 @@ class BlockReader {
       if (block.turn == Turn::MicroBatch) continue;
       const int number = numbers[b] = static_cast<int>(made_.once.size());
       made_.once_blocks.push_back(turn.block);
-      OnceBlock once = {ranks_of(block), time_of(block), block.turn == Turn::Behind, {}};
+      OnceBlock once = {ranks_of(block), time_of(block), block.turn == Turn::After, {}};
       std::map<int, int64_t> waits;
       for_each_step(block.steps, [&](const Step& step) {
         if (const auto* recv = std::get_if<RecvStep>(&step.what))

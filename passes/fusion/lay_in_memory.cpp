@@ -193,14 +193,14 @@ void lay_out_memory(Module& module, Graph& graph, const Op* owner) {
 
 /// Notes a block at each place; prefers one that runs once after the micro-batches.
 void note_blocks(const Module& module, const Graph& graph, std::map<uint32_t, int>& blocks) {
-  const auto is_behind = [&](int block) {
-    return module.pipeline->blocks[static_cast<size_t>(block)].turn == Turn::Behind;
+  const auto is_after = [&](int block) {
+    return module.pipeline->blocks[static_cast<size_t>(block)].turn == Turn::After;
   };
   for (const OpId id : graph.order()) {
     const Op& op = graph.op(id);
     if (op.block && op.place) {
       const auto [at, is_new] = blocks.emplace(op.place.index, *op.block);
-      if (!is_new && is_behind(*op.block) && !is_behind(at->second)) at->second = *op.block;
+      if (!is_new && is_after(*op.block) && !is_after(at->second)) at->second = *op.block;
     }
     if (op.kind == OpKind::Chunk)
       for (const Graph& region : op.regions) note_blocks(module, region, blocks);

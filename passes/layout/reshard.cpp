@@ -200,10 +200,10 @@ ValueId Resharder::insert(ValueId value, const ReshardStep& step, OpId before, b
   type.layout = step.layout;
   made.results.push_back(std::move(type));
   if (before) return graph_.result(graph_.add(std::move(made), before));
-  const auto after = last_behind_.find(value);
-  const OpId previous = after == last_behind_.end() ? graph_.producer(value) : after->second;
+  const auto after = last_after_.find(value);
+  const OpId previous = after == last_after_.end() ? graph_.producer(value) : after->second;
   const OpId id = graph_.add(std::move(made), graph_.next(previous));
-  last_behind_[value] = id;
+  last_after_[value] = id;
   return graph_.result(id);
 }
 

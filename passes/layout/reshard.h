@@ -48,7 +48,7 @@ class Resharder {
   std::map<std::tuple<ValueId, std::string, bool>, ValueId>
       made_;  // by value, layout and whether it is for late readers
   // Consecutive steps stay in that order after the producer.
-  std::map<ValueId, OpId> last_behind_;
+  std::map<ValueId, OpId> last_after_;
 };
 
 }  // namespace weftc

@@ -23,7 +23,7 @@ class RowSplitter {
     for (const OpId id : graph_.order()) {
       if (!graph_.is_live(id) || joined_dims(id) == 0 || has_request(graph_.op(id))) continue;
       regroup_first(id);
-      move_behind_readers(id);
+      move_after_readers(id);
     }
   }
 
@@ -65,10 +65,10 @@ class RowSplitter {
     return graph_.result(graph_.add(std::move(made), before));
   }
 
-  void move_behind_readers(OpId reshape) {
+  void move_after_readers(OpId reshape) {
     const std::vector<Use> uses = graph_.value(graph_.result(reshape)).uses;
     for (const Use& use : uses)
-      if (use.op && reads_rows(use, reshape)) move_behind(reshape, use.op);
+      if (use.op && reads_rows(use, reshape)) move_after(reshape, use.op);
     if (graph_.value(graph_.result(reshape)).uses.empty()) graph_.erase(reshape);
   }
 
@@ -110,7 +110,7 @@ class RowSplitter {
 
   /// Makes the reader work on the original dimensions; a Reshape of its result gives later readers the shape that they
   /// had.
-  void move_behind(OpId reshape, OpId reader) {
+  void move_after(OpId reshape, OpId reader) {
     const ValueId rows = graph_.result(reshape);
     const Shape joined = joined_shape(reshape);
     for (size_t i = 0; i < graph_.op(reader).inputs.size(); ++i) {
@@ -128,7 +128,7 @@ class RowSplitter {
     const ValueId after = add_reshape(graph_.op(reader), "rows", result, before, graph_.next(reader));
     graph_.replace_uses(result, after);
     graph_.set_input(graph_.producer(after), 0, result);
-    move_behind_readers(graph_.producer(after));
+    move_after_readers(graph_.producer(after));
   }
 
   bool is_pointwise(OpId id) const { return category(graph_.op(id)) == Category::Pointwise; }

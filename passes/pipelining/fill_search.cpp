@@ -69,7 +69,7 @@ class FillSearch {
   int64_t bound(const Partial& partial);
   int64_t rank(const Partial& partial, FillPreference preference) const;
   void branch(Partial& partial, size_t number, int64_t below, FillPreference preference, std::vector<Child>& children);
-  bool is_behind(const Partial& a, const Partial& b) const;
+  bool is_after(const Partial& a, const Partial& b) const;
   bool keep(const std::vector<Child>& children, const std::vector<Partial>& level, size_t width,
             std::vector<Partial>& next);
   PipelineStarts starts_of(Partial last, size_t number) const;
@@ -192,7 +192,7 @@ void FillSearch::branch(Partial& partial, size_t number, int64_t below, FillPref
 }
 
 /// Whether `a`, which has the same counts, is nowhere earlier than `b`.
-bool FillSearch::is_behind(const Partial& a, const Partial& b) const {
+bool FillSearch::is_after(const Partial& a, const Partial& b) const {
   if (a.now < b.now) return false;
   for (size_t device = 0; device < a.free.size(); ++device)
     if (a.free[device] < b.free[device]) return false;
@@ -216,7 +216,7 @@ bool FillSearch::keep(const std::vector<Child>& children, const std::vector<Part
     Partial partial = level[child.parent];
     start(partial, child.block, child.at);
     std::vector<size_t>& same = alike[partial.counts];
-    const auto is_needless = [&](size_t other) { return is_behind(partial, next[other]); };
+    const auto is_needless = [&](size_t other) { return is_after(partial, next[other]); };
     const auto compared = same.begin() + static_cast<std::ptrdiff_t>(std::min(same.size(), kMostAlike));
     if (std::any_of(same.begin(), compared, is_needless)) continue;
     history_.back().push_back({child.parent, child.block, child.at});

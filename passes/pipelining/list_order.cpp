@@ -78,7 +78,7 @@ class ListScheduler {
   const int micro_batches_;
   const std::vector<std::set<int>> backward_releases_, weight_releases_;
   std::vector<int> urgency_;
-  std::vector<size_t> behind_;
+  std::vector<size_t> after_;
   std::vector<int> counts_;    // begun micro-batches, by block
   std::vector<int64_t> free_;  // by device
   PipelineStarts starts_;
@@ -91,12 +91,12 @@ ListScheduler::ListScheduler(const StagedPipeline& pipeline, const ListRules& ru
       micro_batches_(micro_batches),
       backward_releases_(releases_of(pipeline, false)),
       weight_releases_(releases_of(pipeline, true)),
-      behind_(pipeline.stage.size(), 0),
+      after_(pipeline.stage.size(), 0),
       counts_(pipeline.stage.size(), 0),
       free_(pipeline.problem.limits.size(), 0),
       starts_(as_index(micro_batches), std::vector<int64_t>(pipeline.stage.size(), 0)) {
   const std::vector<int> order = topological_order(pipeline.problem);
-  for (size_t at = 0; at < order.size(); ++at) behind_[as_index(order[at])] = order.size() - at;
+  for (size_t at = 0; at < order.size(); ++at) after_[as_index(order[at])] = order.size() - at;
   for (int i = 0; i < static_cast<int>(pipeline.stage.size()); ++i) urgency_.push_back(urgency_of(i));
 }
 
@@ -136,7 +136,7 @@ bool ListScheduler::is_ready(int i) const {
 std::vector<ListScheduler::Ready> ListScheduler::ready_blocks() const {
   std::vector<Ready> ready;
   for (int i = 0; i < static_cast<int>(counts_.size()); ++i)
-    if (is_ready(i)) ready.push_back({urgency_[as_index(i)], counts_[as_index(i)], behind_[as_index(i)], i});
+    if (is_ready(i)) ready.push_back({urgency_[as_index(i)], counts_[as_index(i)], after_[as_index(i)], i});
   std::sort(ready.begin(), ready.end(), [](const Ready& a, const Ready& b) { return a.key() < b.key(); });
   return ready;
 }

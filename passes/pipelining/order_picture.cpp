@@ -34,7 +34,7 @@ class Drawing {
     for (PictureLane& lane : picture_.lanes) lane.memory = levels_of(lane);
     mark_ends(picture_);
     place_in_front();
-    place_behind();
+    place_after();
     for (PictureLane& lane : picture_.lanes) sort_boxes(lane);
     return std::move(picture_);
   }
@@ -85,7 +85,7 @@ class Drawing {
     for (size_t lane = 0; lane < free.size(); ++lane)
       if (!picture_.lanes[lane].boxes.empty()) free[lane] = picture_.lanes[lane].boxes.front().begin;
     for (size_t i = once_.size(); i-- > 0;) {
-      if (once_[i].is_behind) continue;
+      if (once_[i].is_after) continue;
       int64_t end = latest[i];
       for (const int device : once_[i].devices) end = std::min(end, free[as_index(device)]);
       const int64_t begin = end - once_[i].time;
@@ -96,12 +96,12 @@ class Drawing {
     }
   }
 
-  void place_behind() {
+  void place_after() {
     std::vector<int64_t> ends(once_.size(), 0), free(picture_.lanes.size(), 0);
     for (size_t lane = 0; lane < free.size(); ++lane)
       for (const PictureBox& box : picture_.lanes[lane].boxes) free[lane] = std::max(free[lane], box.end);
     for (size_t i = 0; i < once_.size(); ++i) {
-      if (!once_[i].is_behind) continue;
+      if (!once_[i].is_after) continue;
       int64_t begin = 0;
       for (const int device : once_[i].devices) begin = std::max(begin, free[as_index(device)]);
       for (const OnceBlock::Wait& wait : once_[i].waits)

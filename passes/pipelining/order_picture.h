@@ -81,7 +81,7 @@ struct OnceBlock {
   };
   std::vector<int> devices;
   int64_t time = 1;
-  bool is_behind = true;  // it runs after all micro-batches; else before them
+  bool is_after = true;  // it runs after all micro-batches; else before them
   std::vector<Wait> waits;
 };
 

@@ -22,14 +22,14 @@ std::vector<StageBlocks> blocks_by_stage(const StagedPipeline& pipeline) {
 }
 
 void order_within_stages(StagedPipeline& pipeline) {
-  const auto put_behind = [&](int block, int earlier) {
+  const auto put_after = [&](int block, int earlier) {
     if (block < 0 || earlier < 0) return;
     std::vector<int>& after = pipeline.problem.blocks[as_index(block)].after;
     if (std::count(after.begin(), after.end(), earlier) == 0) after.push_back(earlier);
   };
   for (const StageBlocks& stage : blocks_by_stage(pipeline)) {
-    put_behind(stage.backward, stage.forward);
-    put_behind(stage.weight, stage.backward);
+    put_after(stage.backward, stage.forward);
+    put_after(stage.weight, stage.backward);
   }
 }
 

@@ -18,8 +18,8 @@ LiveRanges::LiveRanges(const Plan& plan)
   for (const LengthBuffer& length : plan.lengths) is_port_[length.buffer.index] = true;
   names_.push_back("input");
   blocks_.push_back(plan.blocks.size());
-  for (const Turn turn : {Turn::Before, Turn::MicroBatch, Turn::Behind}) {
-    if (turn == Turn::Behind) again_.last = static_cast<int>(names_.size()) - 1;
+  for (const Turn turn : {Turn::Before, Turn::MicroBatch, Turn::After}) {
+    if (turn == Turn::After) again_.last = static_cast<int>(names_.size()) - 1;
     if (turn == Turn::MicroBatch) again_.first = static_cast<int>(names_.size());
     for (block_ = 0; block_ < plan.blocks.size(); ++block_)
       if (plan.blocks[block_].turn == turn) walk(plan.blocks[block_].steps, -1);

@@ -88,7 +88,7 @@ void StepWriter::make_blocks() {
   };
   add_once(Turn::Before, 0);
   for (const Pipeline::Entry& entry : pipeline.order) p_.plan.order.push_back({entry.block, entry.micro_batch});
-  add_once(Turn::Behind, pipeline.micro_batches - 1);
+  add_once(Turn::After, pipeline.micro_batches - 1);
 }
 
 /// The block of an op of the pipeline: its own, else the last of its operands'.
@@ -118,7 +118,7 @@ Block& StepWriter::sending_block(const Graph& graph, const Op& transfer) {
   const Pipeline::Block& summing = blocks[static_cast<size_t>(number_of_block(body, body.producer_op(total)))];
   const Pipeline::Block& receiving = blocks[static_cast<size_t>(number_of_block(graph, transfer))];
   const auto sends = [&](const Pipeline::Block& block) {
-    return block.turn == Turn::Behind && block.stage == summing.stage && block.phase == receiving.phase;
+    return block.turn == Turn::After && block.stage == summing.stage && block.phase == receiving.phase;
   };
   const auto found = std::find_if(blocks.begin(), blocks.end(), sends);
   WEFT_CHECK(found != blocks.end(), "no block sends '" + transfer.name + "'");

@@ -44,7 +44,7 @@ Step* last_leaf(std::vector<Step>& steps, size_t at, int stream, int& count) {
 }
 
 Step* last_leaf_before(Plan& plan, const Block& block, int stream, int& count) {
-  if (block.turn != Turn::Behind) return nullptr;
+  if (block.turn != Turn::After) return nullptr;
   const auto is_own = [&](const OrderedBlock& entry) {
     return &plan.blocks[static_cast<size_t>(entry.block)] == &block;
   };

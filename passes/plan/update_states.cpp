@@ -243,7 +243,7 @@ class StateUpdater {
     plan_.order.push_back({static_cast<int>(plan_.blocks.size()), plan_.micro_batches - 1});
     for (Step& step : steps) step.phase = Phase::Update;
     plan_.blocks.push_back(
-        {"states_of_" + plan_.places[place.index].name, place, std::move(steps), Turn::Behind, Phase::Update});
+        {"states_of_" + plan_.places[place.index].name, place, std::move(steps), Turn::After, Phase::Update});
   }
 
   PlanDraft& draft_;

@@ -72,7 +72,7 @@ class Movement {
     for (size_t at = 0; at < pipeline.order.size(); ++at)
       positions_[static_cast<size_t>(pipeline.order[at].block)].push_back(at);
     for (size_t b = 0; b < positions_.size(); ++b)
-      if (pipeline.blocks[b].turn == Turn::Behind)
+      if (pipeline.blocks[b].turn == Turn::After)
         positions_[b].assign(static_cast<size_t>(pipeline.micro_batches), pipeline.order.size() + b);
   }
 

@@ -38,7 +38,7 @@ Backward::Backward(Module& module, Graph& graph, OpId after, const std::vector<V
                    Diags& diags)
     : module_(module),
       graph_(graph),
-      behind_(after),
+      after_(after),
       origins_(origins),
       diags_(diags),
       ends_(xs.begin(), xs.end()),
@@ -145,7 +145,7 @@ bool Backward::refuse(OpId id, const char* why) const {
 }
 
 void Backward::add(ValueId value, ValueId derivative, const Op& like) {
-  Builder build(module_, graph_, behind_, like);
+  Builder build(module_, graph_, after_, like);
   const Term whole = summed_to(Term(build, derivative), build.dims(value));
   const auto [at, is_first] = derived_.emplace(value, whole.value());
   if (!is_first) at->second = (Term(build, at->second) + whole).value();
@@ -160,7 +160,7 @@ ValueId Backward::derivative(ValueId value) const {
 bool Backward::by_rule(OpId id) {
   const Op op = graph_.op(id);
   const Op like = backward_of(op);
-  Builder build(module_, graph_, behind_, like);
+  Builder build(module_, graph_, after_, like);
   const OpView view(module_, graph_, op, &diags_);
   const Derivatives derivatives = op_def(op).gradient({build, view, Term(build, derived_.at(op.outputs[0]))});
   for (size_t i = 0; i < std::min(derivatives.size(), op.inputs.size()); ++i)

@@ -47,7 +47,7 @@ class Backward {
   Module& module() { return module_; }
   Graph& graph() { return graph_; }
   const Graph& graph() const { return graph_; }
-  OpId after() const { return behind_; }
+  OpId after() const { return after_; }
   BackwardOrigins& origins() { return origins_; }
   Diags& diags() { return diags_; }
 
@@ -63,7 +63,7 @@ class Backward {
 
   Module& module_;
   Graph& graph_;
-  OpId behind_, last_;  // last_: of the ops that are passed
+  OpId after_, last_;  // last_: of the ops that are passed
   BackwardOrigins& origins_;
   Diags& diags_;
   std::unordered_set<ValueId> ends_;              // the xs

@@ -37,20 +37,20 @@ bool FlowNetwork::send_along_shortest_way() {
   return true;
 }
 
-std::vector<bool> FlowNetwork::behind_smallest_cut() {
+std::vector<bool> FlowNetwork::after_smallest_cut() {
   while (send_along_shortest_way()) {
   }
-  std::vector<bool> is_behind(edges_of_.size(), false);
-  is_behind[kSink] = true;
+  std::vector<bool> is_after(edges_of_.size(), false);
+  is_after[kSink] = true;
   std::vector<int> reached{kSink};
   for (size_t at = 0; at < reached.size(); ++at)
     for (const int back : edges_of_[reached[at]]) {
       const int from = edges_[back].to;
-      if (edges_[back ^ 1].left == 0 || is_behind[from]) continue;
-      is_behind[from] = true;
+      if (edges_[back ^ 1].left == 0 || is_after[from]) continue;
+      is_after[from] = true;
       reached.push_back(from);
     }
-  return is_behind;
+  return is_after;
 }
 
 }  // namespace weftc

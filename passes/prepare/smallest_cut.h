@@ -16,7 +16,7 @@ class FlowNetwork {
   /// By node: whether it is on the sink's side of the cut of the smallest capacity. Among several such cuts, takes the
   /// one nearest to the sink. Every path from the source to the sink must have an edge that is not unlimited. The
   /// network is used up.
-  std::vector<bool> behind_smallest_cut();
+  std::vector<bool> after_smallest_cut();
 
  private:
   struct Edge {

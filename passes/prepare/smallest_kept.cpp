@@ -23,10 +23,10 @@ class KeepingNetwork {
       for (const ValueId v : graph_.op(id).inputs)
         if (passes_.is_made_forward(graph_, v))
           network_.add_edge(nodes_.at(v) + 1, FlowNetwork::kSink, FlowNetwork::kUnlimited);
-    const std::vector<bool> is_behind = network_.behind_smallest_cut();
+    const std::vector<bool> is_after = network_.after_smallest_cut();
     KeptValues kept;
     for (const auto& [value, node] : nodes_)
-      if (!is_behind[node] && is_behind[node + 1]) kept.insert(value);
+      if (!is_after[node] && is_after[node + 1]) kept.insert(value);
     return kept;
   }
 

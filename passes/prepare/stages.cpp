@@ -344,7 +344,7 @@ std::vector<Pipeline::Block> Stages::number_blocks() {
   const auto add = [&](const Key& key, const char* part) {
     numbers[key] = static_cast<int>(blocks.size());
     const std::string& name = schedule_.pipeline->stages[static_cast<size_t>(key.stage)].name;
-    const Turn turn = key.phase == Phase::Update || key.is_total ? Turn::Behind : Turn::MicroBatch;
+    const Turn turn = key.phase == Phase::Update || key.is_total ? Turn::After : Turn::MicroBatch;
     blocks.push_back({name + part, key.stage, key.phase, turn, key.of_weights});
   };
   const int stages = static_cast<int>(rank_.size());

@@ -185,8 +185,8 @@ class Walk {
   int trip_of(const Access& access, const Event& event) const {
     for (const LoopTrip& trip : event.trips) {
       if (!contains(trip.loop->carried, access.buffer)) continue;
-      const bool is_behind = std::get_if<LoopStep>(&event.step->what) == trip.loop;
-      if (trip.is_last && (is_behind || access.write)) return 0;
+      const bool is_after = std::get_if<LoopStep>(&event.step->what) == trip.loop;
+      if (trip.is_last && (is_after || access.write)) return 0;
       if (access.write) return trip.number + 1;
       return trip.number == 0 ? kFirstTrip : trip.number;
     }

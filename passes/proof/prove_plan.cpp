@@ -105,7 +105,7 @@ class Checks {
     }
   }
 
-  int first_of(Turn turn) const { return turn == Turn::Behind ? plan_.micro_batches - 1 : 0; }
+  int first_of(Turn turn) const { return turn == Turn::After ? plan_.micro_batches - 1 : 0; }
   int last_of(Turn turn) const { return turn == Turn::Before ? 0 : plan_.micro_batches - 1; }
 
   void check_order() {

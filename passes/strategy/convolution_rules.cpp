@@ -30,7 +30,7 @@ std::optional<WindowOp> window_of(const KernelBody& body, std::string& why) {
   const std::optional<WindowGeometry> geometry = window_geometry(body, root);
   if (!geometry) return {};
   why = "a result is not reached from the sums by views and pointwise ops";
-  if (!indices_behind(body, root, IndexList(body.dims(root).size()))) return {};
+  if (!indices_after(body, root, IndexList(body.dims(root).size()))) return {};
   why = "";
   return WindowOp{root, *geometry};
 }

@@ -66,7 +66,7 @@ Verdict scan(const StrategyContext& context) {
   const TensorType& type = body.body.type(root);
   if (body.has_ragged(type, 1, axis) || body.has_ragged(type, axis + 2, type.ndim()))
     return refused("an inner dimension is sliced unevenly");
-  if (!indices_behind(body, root, IndexList(dims.size())))
+  if (!indices_after(body, root, IndexList(dims.size())))
     return refused("a result is not reached from the sums by views and pointwise ops");
   const int64_t length = dims[static_cast<size_t>(axis)], lines = element_count(dims) / length;
   return {Scan{context.target.has_grid() && lines < kFewLines && length >= kLongLine}, ""};

@@ -29,7 +29,7 @@ std::string general_refusal(const StrategyContext& context) {
   const Op& op = body.body.producer_op(root);
   if (element_count(body.dims(root)) == 0 || body.dims(op.inputs[0]).back() == 0) return "it has no elements";
   const IndexList zeros(body.dims(root).size());
-  if (!indices_behind(body, root, zeros)) return "a result is not reached from the product by views and pointwise ops";
+  if (!indices_after(body, root, zeros)) return "a result is not reached from the product by views and pointwise ops";
   return "";
 }
 

@@ -55,7 +55,7 @@ class MicroBatchOps {
         reasons_.emplace(typing.refused, typing.refusal);
         note_sum(typing);
         if (!reads_sums(typing) && needs_whole_.empty()) needs_whole_ = typing.refusal, whole_ = typing.refused;
-        keep_behind(typing.refused);
+        keep_after(typing.refused);
       }
       typing = type();
     }
@@ -87,7 +87,7 @@ class MicroBatchOps {
     const Op& op = graph_.op(id);
     const bool is_statistic =
         !late.contains(id) && std::ranges::any_of(op.inputs, [&](ValueId v) { return v && of_batch_.contains(v); });
-    if (op.block && module_.pipeline->blocks[static_cast<size_t>(*op.block)].turn == Turn::Behind) return true;
+    if (op.block && module_.pipeline->blocks[static_cast<size_t>(*op.block)].turn == Turn::After) return true;
     return !is_statistic && is_of_update(module_, op);
   }
 
@@ -150,11 +150,11 @@ class MicroBatchOps {
   }
 
   /// The sum over the batch that a partial sum comes from.
-  ValueId sum_behind(const ChunkTypes& typing, ValueId v) const {
+  ValueId sum_after(const ChunkTypes& typing, ValueId v) const {
     const std::vector<ValueId>& operands = graph_.producer_op(v).inputs;
     const auto next = std::ranges::find_if(
         operands, [&](ValueId operand) { return operand && state_of(typing, operand) == Kind::P; });
-    return next == operands.end() ? v : sum_behind(typing, *next);
+    return next == operands.end() ? v : sum_after(typing, *next);
   }
 
   /// A derivative in each sample by which a sum of the forward pass is multiplied: the loss is not linear in that sum.
@@ -162,7 +162,7 @@ class MicroBatchOps {
     if (sum_ || !is_of(Phase::Backward, typing.refused)) return;
     for (const ValueId v : graph_.op(typing.refused).inputs) {
       if (!v || state_of(typing, v) != Kind::P) continue;
-      const ValueId sum = sum_behind(typing, v);
+      const ValueId sum = sum_after(typing, v);
       if (is_of(Phase::Forward, graph_.producer(sum))) sum_ = sum;
     }
   }
@@ -212,11 +212,11 @@ class MicroBatchOps {
       if (v) keep_in_front(graph_.producer(v));
   }
 
-  void keep_behind(OpId id) {
+  void keep_after(OpId id) {
     if (!outside_.insert(id).second) return;
     for (ValueId v : graph_.op(id).outputs)
       for (const Use& use : graph_.value(v).uses)
-        if (use.op) keep_behind(use.op);
+        if (use.op) keep_after(use.op);
   }
 
   /// Runs ops that are linear in sums once, after the Chunk; runs ops whose results are the same in all micro-batches

@@ -52,16 +52,16 @@ class OnceBlocks {
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
       if (!op.block || id == chunk_ || category(op) == Category::Source) continue;
-      if (!chunk_ && block(op).turn != Turn::Behind) continue;
+      if (!chunk_ && block(op).turn != Turn::After) continue;
       ops_.push_back(id);
       if (op.kind == OpKind::Transfer && is_in_front[graph_.producer(op.inputs[0]).index]) is_in_front[id.index] = true;
-      if (!is_in_front[id.index]) behind_.insert(id);
+      if (!is_in_front[id.index]) after_.insert(id);
     }
   }
 
   /// The phase of an op after the micro-batches: Forward if figures need it, else Update.
   Phase phase(OpId id) const {
-    const bool is_forward = !behind_.contains(id) || block(graph_.op(id)).phase == Phase::Forward;
+    const bool is_forward = !after_.contains(id) || block(graph_.op(id)).phase == Phase::Forward;
     return is_forward ? Phase::Forward : Phase::Update;
   }
 
@@ -75,11 +75,11 @@ class OnceBlocks {
   int level_after(OpId id, ValueId v) {
     const OpId maker = graph_.producer(v);
     if (maker == chunk_ && graph_.op(id).kind == OpKind::Transfer) {
-      once_.insert({{Turn::Behind, phase(id), 0, stage_of_total(v)}, 0});
+      once_.insert({{Turn::After, phase(id), 0, stage_of_total(v)}, 0});
       return 1;
     }
     const auto made = levels_.find(maker);
-    if (made == levels_.end() || behind_.contains(maker) != behind_.contains(id) || phase(maker) != phase(id)) return 0;
+    if (made == levels_.end() || after_.contains(maker) != after_.contains(id) || phase(maker) != phase(id)) return 0;
     return made->second + (stage(maker) == stage(id) ? 0 : 1);
   }
 
@@ -93,7 +93,7 @@ class OnceBlocks {
       levels_[id] = level;
     }
     for (auto at = ops_.rbegin(); at != ops_.rend(); ++at) {
-      if (!behind_.contains(*at)) continue;
+      if (!after_.contains(*at)) continue;
       int latest = INT32_MAX;
       for (const ValueId v : graph_.op(*at).outputs)
         for (const Use& use : graph_.value(v).uses)
@@ -105,7 +105,7 @@ class OnceBlocks {
   }
 
   OnceKey key_of(OpId id) const {
-    return {behind_.contains(id) ? Turn::Behind : Turn::Before, phase(id), levels_.at(id), stage(id)};
+    return {after_.contains(id) ? Turn::After : Turn::Before, phase(id), levels_.at(id), stage(id)};
   }
 
   /// Numbers the blocks: those before the micro-batches, then those of micro-batches, then those after them.
@@ -132,7 +132,7 @@ class OnceBlocks {
         now[b] = static_cast<int>(blocks.size());
         blocks.push_back(pipeline.blocks[b]);
       }
-    add(Turn::Behind);
+    add(Turn::After);
     renumber(graph_, now);
     if (chunk_) renumber(graph_.edit(chunk_).regions[0], now);
     for (const auto& [id, key] : keys_) graph_.edit(id).block = once_.at(key);
@@ -162,7 +162,7 @@ class OnceBlocks {
   Graph& graph_;
   OpId chunk_;  // invalid: there is one micro-batch
   std::vector<OpId> ops_;
-  std::set<OpId> behind_;
+  std::set<OpId> after_;
   std::map<OpId, int> levels_;
   std::map<OpId, OnceKey> keys_;
   std::map<OnceKey, int> once_;  // numbers of blocks

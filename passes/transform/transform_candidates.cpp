@@ -76,7 +76,7 @@ class Neighbourhood {
   std::vector<Selector> selectors(const std::vector<std::string>& names) const;
   std::string selectable(OpId id) const;
   std::vector<std::vector<std::string>> producers() const;
-  std::string contraction_behind() const;
+  std::string contraction_after() const;
   std::vector<std::string> readers() const;
   std::vector<std::string> followers() const;
   std::vector<std::string> gathers_of(const std::vector<std::string>& computed) const;
@@ -138,7 +138,7 @@ std::string Neighbourhood::selectable(OpId id) const {
 }
 
 /// The op that computes `v`, seen through views.
-OpId behind_views(const Graph& graph, ValueId v) {
+OpId after_views(const Graph& graph, ValueId v) {
   while (category(graph.producer_op(v)) == Category::View) v = graph.producer_op(v).inputs[0];
   return graph.producer(v);
 }
@@ -147,13 +147,13 @@ OpId behind_views(const Graph& graph, ValueId v) {
 /// alone, and everything from the preceding contraction on. Empty where no contraction or reduction feeds the
 /// collective.
 std::vector<std::vector<std::string>> Neighbourhood::producers() const {
-  const OpId last = behind_views(graph_, graph_.op(op_).inputs[0]);
+  const OpId last = after_views(graph_, graph_.op(op_).inputs[0]);
   const Category kind = category(graph_.op(last));
   if (selectable(last).empty() || (kind != Category::Contraction && kind != Category::Reduction)) return {};
   std::vector<std::string> chain{selectable(last)};
   std::vector<std::vector<std::string>> chains{chain};
   for (OpId at = last; chain.size() < kMostFollowers;) {
-    at = behind_views(graph_, graph_.op(at).inputs[0]);
+    at = after_views(graph_, graph_.op(at).inputs[0]);
     const Category before = category(graph_.op(at));
     const std::string name = selectable(at);
     if (name.empty() || (before != Category::Pointwise && before != Category::Contraction)) break;
@@ -166,7 +166,7 @@ std::vector<std::vector<std::string>> Neighbourhood::producers() const {
 }
 
 /// A contraction that reads the collective's result, or "".
-std::string Neighbourhood::contraction_behind() const {
+std::string Neighbourhood::contraction_after() const {
   for (const Use& use : graph_.value(graph_.result(op_)).uses)
     if (use.op && category(graph_.op(use.op)) == Category::Contraction) return selectable(use.op);
   return "";
@@ -207,7 +207,7 @@ std::vector<std::string> Neighbourhood::gathers_of(const std::vector<std::string
   std::vector<std::string> names;
   for (OpId id = graph_.next(op_); id; id = graph_.next(id)) {
     if (graph_.op(id).kind != OpKind::AllGather || selectable(id).empty()) continue;
-    const std::string from = selectable(behind_views(graph_, graph_.op(id).inputs[0]));
+    const std::string from = selectable(after_views(graph_, graph_.op(id).inputs[0]));
     if (contains(computed, from)) names.push_back(selectable(id));
   }
   return names;
@@ -395,7 +395,7 @@ void Neighbourhood::offer_long_overlaps() {
 std::vector<Candidate> Neighbourhood::candidates() {
   if (!find()) return {};
   offer("as it is", {});
-  const std::string after = contraction_behind();
+  const std::string after = contraction_after();
   offer_overlaps_of_producers("", {}, {name_});
   if (!after.empty()) offer_overlaps("", {}, {name_, after});
   const OpKind kind = graph_.op(op_).kind;

@@ -94,20 +94,20 @@ bool Reorder::read() {
 // If a node is named, its parts that read results of the collectives are moved past. Its constants, and views of its
 // other operands, are the same on either side and stay. A node without such a part has no place in `past`.
 bool Reorder::read_past() {
-  std::set<OpId> behind_moved(moved_.begin(), moved_.end());
+  std::set<OpId> after_moved(moved_.begin(), moved_.end());
   for (OpId id : step_.select_all(what_.past)) {
     if (is_moved(id)) continue;
     const auto& inputs = graph_.op(id).inputs;
     if (std::none_of(inputs.begin(), inputs.end(),
-                     [&](ValueId v) { return v && behind_moved.contains(graph_.producer(v)); }))
+                     [&](ValueId v) { return v && after_moved.contains(graph_.producer(v)); }))
       continue;
-    behind_moved.insert(id);
+    after_moved.insert(id);
     past_.insert(id), order_.push_back(id);
   }
   for (const Selector& s : what_.past) {
     const std::vector<OpId> parts = step_.select(s);
     if (!step_.diags.ok()) return false;
-    if (std::none_of(parts.begin(), parts.end(), [&](OpId id) { return behind_moved.contains(id); }))
+    if (std::none_of(parts.begin(), parts.end(), [&](OpId id) { return after_moved.contains(id); }))
       return refuse("reorder-independent", "'{}' does not read what '{}' makes; leave it out of `past`",
                     step_.name(s.text), graph_.op(moved_[0]).name);
   }

@@ -62,13 +62,13 @@ int64_t Link::arrival(int64_t ready_ns, int64_t bytes) {
 }
 
 void LinkClock::add_latency(const Link& link) {
-  ready_ns_ = now_ns() - behind_ns_ + link.speed.latency_ns;
+  ready_ns_ = now_ns() - after_ns_ + link.speed.latency_ns;
   sleep_until(ready_ns_);
 }
 
 void LinkClock::receive(Link& link, int64_t bytes) {
   const int64_t end = link.arrival(ready_ns_, bytes);
-  sleep_until(std::max(end, now_ns() - behind_ns_));
+  sleep_until(std::max(end, now_ns() - after_ns_));
 }
 
 void LinkClock::sleep_until(int64_t due_ns) {
@@ -78,7 +78,7 @@ void LinkClock::sleep_until(int64_t due_ns) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, nullptr) == EINTR) {
     }
   }
-  behind_ns_ = std::min(now_ns() - due_ns, kForgiven);
+  after_ns_ = std::min(now_ns() - due_ns, kForgiven);
 }
 
 }  // namespace weft

@@ -43,8 +43,8 @@ class LinkClock {
  private:
   void sleep_until(int64_t due_ns);
 
-  int64_t ready_ns_ = 0;   // the end of the last latency, in the link's time
-  int64_t behind_ns_ = 0;  // the machine's time minus the link's
+  int64_t ready_ns_ = 0;  // the end of the last latency, in the link's time
+  int64_t after_ns_ = 0;  // the machine's time minus the link's
 };
 
 }  // namespace weft

@@ -224,7 +224,7 @@ inline const ModelText kMixture = {
     .weights = R"(
  float[WIDTH, EXPERTS] gate_weight = random(1, 0.1), float[EXPERTS, WIDTH, INNER] up_weight = random(2, 0.1),
  float[EXPERTS, INNER, WIDTH] down_weight = random(3, 0.1), int64 experts = {EXPERTS}, int64 capacity = {CAPACITY},
- float[WIDTH, WIDTH] before_weight = random(4, 0.1), float[WIDTH, WIDTH] behind_weight = random(5, 0.1),
+ float[WIDTH, WIDTH] before_weight = random(4, 0.1), float[WIDTH, WIDTH] after_weight = random(5, 0.1),
  float[2] off_on = {0, 1}, int64 token_axis = {1}, int64[1] expert_axis = {2},
 )",
     .layer_weights = "",
@@ -243,7 +243,7 @@ inline const ModelText kMixture = {
   [up] up = Einsum<equation = "egcw,ewi->egci">(dispatched, up_weight) [act] act = Relu(up)
   [down] returned = Einsum<equation = "egci,eiw->egcw">(act, down_weight)
   [combine] y = Einsum<equation = "gtec,egcw->gtw">(scale, returned)
-  [after] made = MatMul(y, behind_weight)
+  [after] made = MatMul(y, after_weight)
 )",
     .layer = "",
     .last = ""};

@@ -106,10 +106,10 @@ TEST_CASE("draws are drawn again by the same key") {
 TEST_CASE("no kernel is of both passes, and what is computed again comes after the loss") {
   const auto made = prepared(kPlain, "{keep: [r0]}", "");
   const Module& module = *made->module;
-  bool is_behind_loss = false, is_any_again = false;
+  bool is_after_loss = false, is_any_again = false;
   for (const OpId id : module.graph.order()) {
     const Op& op = module.graph.op(id);
-    for (const ValueId v : op.outputs) is_behind_loss |= module.graph.value(v).name == module.training->loss;
+    for (const ValueId v : op.outputs) is_after_loss |= module.graph.value(v).name == module.training->loss;
     if (op.regions.empty()) continue;
     for (const OpId inner : op.regions[0].order()) {
       const Op& part = op.regions[0].op(inner);
@@ -117,7 +117,7 @@ TEST_CASE("no kernel is of both passes, and what is computed again comes after t
       CHECK_MESSAGE(module.is_late(part) == module.is_late(op), op.name);
       const bool is_again = part.name.find(".again") != std::string::npos;
       is_any_again |= is_again;
-      if (is_again) CHECK_MESSAGE(is_behind_loss, part.name);
+      if (is_again) CHECK_MESSAGE(is_after_loss, part.name);
     }
   }
   CHECK(is_any_again);
@@ -190,7 +190,7 @@ TEST_CASE("the smallest cut, and of two that next to the sink") {
   network.add_edge(a, c, 1);
   network.add_edge(b, FlowNetwork::kSink, 2);
   network.add_edge(c, FlowNetwork::kSink, 1);
-  const std::vector<bool> after = network.behind_smallest_cut();
+  const std::vector<bool> after = network.after_smallest_cut();
   CHECK_FALSE(after[a]);
   CHECK_FALSE(after[b]);
   CHECK_FALSE(after[c]);

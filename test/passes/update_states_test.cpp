@@ -205,7 +205,7 @@ TEST_CASE("update-states: in a pipeline states are copied after the last micro-b
                  "pipeline: {stages: {s0: {place: p0, nodes: [mm, relu]}, s1: {place: p1, nodes: [tail, upd]}}, "
                  "micro_batches: 1}\n");
   REQUIRE(made.plan.blocks.size() == 3);
-  CHECK(made.plan.blocks[2].turn == Turn::Behind);
+  CHECK(made.plan.blocks[2].turn == Turn::After);
   CHECK(made.plan.blocks[2].name == "states_of_p1");
   CHECK(copies_of(made.plan) == std::vector<std::string>{"acc.next"});
   check_runs(made);

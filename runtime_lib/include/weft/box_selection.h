@@ -62,11 +62,11 @@ void choose_boxes(int64_t length, int64_t places, const BoxLimits<T>& limits, co
     heap[left] = {order_key<Extreme::Largest>(own), i};
     left += !limits.has_lowest | (own > limits.lowest);
   }
-  const auto is_behind = [](const Entry& a, const Entry& b) { return b.is_before(a); };
-  std::make_heap(heap.get(), heap.get() + left, is_behind);
+  const auto is_after = [](const Entry& a, const Entry& b) { return b.is_before(a); };
+  std::make_heap(heap.get(), heap.get() + left, is_after);
   detail::KeptBoxes<T> kept(std::max<int64_t>(0, std::min({limits.most, places, left})));
   for (; left > 0 && kept.count() < std::min(limits.most, places); --left) {
-    std::pop_heap(heap.get(), heap.get() + left, is_behind);
+    std::pop_heap(heap.get(), heap.get() + left, is_after);
     const int64_t at = heap[left - 1].index;
     const Box<T> box = box_of<kForm, T>(edge(at, 0), edge(at, 1), edge(at, 2), edge(at, 3));
     if (kept.overlap(box, limits.overlap)) continue;

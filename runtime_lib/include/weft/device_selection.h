@@ -35,7 +35,7 @@ WEFT_DEVICE void choose_boxes_by_warp(int64_t length, int64_t places, const BoxL
   Entry last = before_all<OrderKey<T>>();
   int64_t kept = 0;
   while (kept < most) {
-    Entry best = behind_all<OrderKey<T>>(length);
+    Entry best = after_all<OrderKey<T>>(length);
     for (int64_t i = lane(); i < length; i += detail::kWarp) {
       const T own_score = score(i);
       const Entry own{order_key<Extreme::Largest>(own_score), i};

@@ -27,7 +27,7 @@ WEFT_DEVICE void top_k_by_warp(int64_t length, int64_t k, const Load& load, cons
   using Key = OrderKey<T>;
   Ranked<Key> last = before_all<Key>();
   for (int64_t j = 0; j < k; ++j) {
-    Ranked<Key> best = behind_all<Key>(length);
+    Ranked<Key> best = after_all<Key>(length);
     for (int64_t i = lane(); i < length; i += detail::kWarp) {
       const Ranked<Key> own{order_key<kExtreme>(T(load(i))), i};
       if (last.is_before(own) && own.is_before(best)) best = own;

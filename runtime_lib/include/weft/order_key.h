@@ -51,7 +51,7 @@ WEFT_HD Ranked<Key> before_all() {
   return {std::numeric_limits<Key>::max(), -1};
 }
 template <class Key>
-WEFT_HD Ranked<Key> behind_all(int64_t length) {
+WEFT_HD Ranked<Key> after_all(int64_t length) {
   return {std::numeric_limits<Key>::min(), length};
 }
 

@@ -41,7 +41,7 @@ class TransferOrder {
 
   void run() {
     if (independence_ != Independence::Shared) part_streams();
-    receive_in_front();
+    receive_on_compute();
     deepen_shared_memory();
     for (size_t t = 0; t < plan_.transfers.size(); ++t) order_transfer(static_cast<int>(t));
   }
@@ -86,8 +86,14 @@ class TransferOrder {
     WEFT_CHECK(leaf, "no step before a transfer");
     return writer_.done_signal(*leaf, {}, count);
   }
-  SignalId moved_by(const Spot& spot) {
-    return writer_.done_signal(step_at(spot), plan_.blocks[spot.block].place, {}, 1);
+  /// Lets a step that uses a buffer wait for a transfer from or to it. A kernel that reaches into the windows of its
+  /// peers waits inside, for the transfers of all these ranks.
+  void wait_for_move(const Spot& user, const Spot& move, int lag) {
+    Step& step = first_leaf(step_at(user));
+    const std::vector<int> axes = barrier_axes(plan_, step);
+    const SignalId moved = writer_.done_signal(step_at(move), plan_.blocks[move.block].place, axes, 1);
+    const Wait::Reason reason = lag ? Wait::Reason::Reuse : Wait::Reason::Data;
+    step.waits.push_back({moved, writer_.once(), lag, reason, !axes.empty()});
   }
 
   /// The most micro-batches that have begun in block `from` and not yet ended in block `to`, in the order of the
@@ -127,11 +133,20 @@ class TransferOrder {
 
   bool is_in_front(const Spot& spot) const { return plan_.blocks[spot.block].turn == Turn::Before; }
 
-  /// A value that arrives before the micro-batches is read in all of them. The compute stream receives it, so that it
-  /// need not wait for it again.
-  void receive_in_front() {
+  /// True if a kernel of that block reads the received value on its peers as well.
+  bool is_read_by_peers(int transfer, const Spot& recv) {
+    return std::ranges::any_of(users(plan_.transfers[transfer].to, false), [&](const Spot& reader) {
+      return reader.block == recv.block && !barrier_axes(plan_, first_leaf(step_at(reader))).empty();
+    });
+  }
+
+  /// Receives on the compute stream where that saves waits. A value that arrives before the micro-batches is read in
+  /// all of them. A kernel that reads a value on its peers must not begin before these have ended the micro-batch
+  /// before: when their compute streams have received it, they have.
+  void receive_on_compute() {
     for (size_t t = 0; t < plan_.transfers.size(); ++t)
-      if (const Spot recv = find_move<RecvStep>(static_cast<int>(t)); is_in_front(recv))
+      if (const Spot recv = find_move<RecvStep>(static_cast<int>(t));
+          is_in_front(recv) || is_read_by_peers(static_cast<int>(t), recv))
         step_at(recv).stream = kComputeStream;
   }
 
@@ -212,17 +227,12 @@ class TransferOrder {
     const bool is_once = plan_.blocks[send.block].turn != Turn::MicroBatch;
     if (!is_once) deepen_ends(from, to, send, makers, readers);
     const int deep_from = plan_.buffer(from).depth, deep_to = plan_.buffer(to).depth;
-    const auto wait = [&](Step& step, SignalId signal, int lag) {
-      step.waits.push_back({signal, writer_.once(), lag, lag ? Wait::Reason::Reuse : Wait::Reason::Data, false});
-    };
-    if (!loaded) wait(step_at(send), done_by(makers.back()), 0);
-    if (!is_once && deep_from < plan_.micro_batches)
-      wait(first_leaf(step_at(makers.front())), moved_by(send), deep_from);
+    if (!loaded) step_at(send).waits.push_back({done_by(makers.back()), writer_.once(), 0, Wait::Reason::Data, false});
+    if (!is_once && deep_from < plan_.micro_batches) wait_for_move(makers.front(), send, deep_from);
     if (!is_once && deep_to < plan_.micro_batches) wait_for_readers(step_at(recv), is_forward(recv), readers, deep_to);
     std::set<size_t> blocks;
     for (const Spot& reader : readers)
-      if (!is_in_front(recv) && blocks.insert(reader.block).second)
-        wait(first_leaf(step_at(reader)), moved_by(recv), 0);
+      if (!is_in_front(recv) && blocks.insert(reader.block).second) wait_for_move(reader, recv, 0);
   }
 
   Plan& plan_;

@@ -27,9 +27,7 @@ std::string hash_text(const std::set<std::string>& texts) {
 }
 
 /// The model's own nodes: gradients and recomputed values follow from them.
-bool is_of_model(const Origin& origin) {
-  return origin.phase == Phase::Forward && origin.name.find(kAgain) == std::string::npos;
-}
+bool is_of_model(const Origin& origin) { return origin.phase == Phase::Forward && !origin.of; }
 
 std::string node_text(const Origin& origin) { return origin.op_type + " " + origin.name; }
 

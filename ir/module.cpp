@@ -39,6 +39,11 @@ void Module::note_replaced(const Graph& in, ValueId value, const std::string& in
   }
 }
 
+OriginId Module::forward_node(OriginId origin) const {
+  while (origins[origin.index].of) origin = origins[origin.index].of;
+  return origin;
+}
+
 bool Module::is_backward(const Op& op) const {
   return std::any_of(op.origins.begin(), op.origins.end(),
                      [&](OriginId o) { return origins[o.index].phase == Phase::Backward; });

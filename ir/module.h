@@ -28,13 +28,14 @@ struct Place {
   bool holds(int rank) const { return index_of(rank) >= 0; }
 };
 
-/// A node of the imported model, after inlining of local functions.
+/// A node of the imported model, after inlining of local functions; or its derivative, or the node computed again.
 struct Origin {
   std::string name;     // the node's, or its first output's when it has none
   std::string op_type;  // as in the model
   int index = 0;        // position in the imported graph
   Loc loc;
   Phase phase = Phase::Forward;
+  OriginId of = {};  // for a derivative, and for a node that is computed again: that node
 };
 
 /// An entry of the schedule as messages cite it: "fuse into far0".
@@ -88,6 +89,7 @@ struct Module {
   std::optional<Generation> generation;
   std::optional<Training> training;
   std::map<std::string, std::string> primals;  // for derivatives: the values that they are taken with respect to
+  std::map<std::string, std::string> again;    // for values of the forward pass: their copies that are computed again
   std::optional<Pipeline> pipeline;
   /// Names of weights, values and nodes that became part of others, and the names of those. Selectors of a schedule
   /// look them up.
@@ -111,6 +113,8 @@ struct Module {
   void note_folded(const Graph& in, ValueId value, const std::string& into);
   /// The same for a value of any op: `into` stands for it and for the op.
   void note_replaced(const Graph& in, ValueId value, const std::string& into);
+  /// The node that this one differentiates or computes again, perhaps through several others; else the node itself.
+  OriginId forward_node(OriginId origin) const;
   /// True for an op of the backward pass of a training.
   bool is_backward(const Op& op) const;
   /// True for an op after the forward pass of a training with recomputation. It shares no op, kernel or reshard with

@@ -38,8 +38,9 @@ bool bindings_less(const Bindings& a, const Bindings& b) {
 
 }  // namespace
 
-ValueId find_again(const Graph& graph, ValueId value) {
-  return graph.find_value(graph.value(value).name + std::string(kAgain));
+ValueId find_again(const Module& module, const Graph& graph, ValueId value) {
+  const auto again = module.again.find(graph.value(value).name);
+  return again == module.again.end() ? ValueId{} : graph.find_value(again->second);
 }
 
 SelectableNames::SelectableNames(const Module& module, const Graph& graph, const Aliases& aliases)

@@ -61,6 +61,6 @@ class SelectableNames {
 };
 
 /// The copy of the value that is recomputed for the backward pass; invalid where the value itself is kept.
-ValueId find_again(const Graph& graph, ValueId value);
+ValueId find_again(const Module& module, const Graph& graph, ValueId value);
 
 }  // namespace weftc

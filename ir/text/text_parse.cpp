@@ -179,6 +179,11 @@ bool TextParser::primal() {
   return text(derivative) && text(module_.primals[derivative]);
 }
 
+bool TextParser::again() {
+  std::string again, first;
+  return text(again) && text(first) && module_.again.emplace(first, again).second;
+}
+
 bool TextParser::training() {
   Training& made = module_.training.emplace();
   const auto figure = [&] { return text(made.figures.emplace_back()); };
@@ -300,6 +305,13 @@ bool TextParser::origin() {
     return fail(at, format("origins are numbered in order: this is {}", module_.origins.size()));
   origin.index = static_cast<int>(index);
   origin.phase = phase();
+  if (accept(Kind::Word, "of")) {
+    int64_t of = 0;
+    last_origin_ = lexer_.peek();
+    if (!integer(of)) return false;
+    most_origin_ = std::max(most_origin_, of);
+    origin.of = OriginId{static_cast<uint32_t>(of)};
+  }
   origin.loc = Loc::in_node(module_.file, origin.name, origin.op_type, origin.index);
   module_.origins.push_back(std::move(origin));
   return true;
@@ -341,6 +353,8 @@ std::optional<Module> TextParser::module() {
       good = state();
     else if (word.is(Kind::Word, "primal"))
       good = primal();
+    else if (word.is(Kind::Word, "again"))
+      good = again();
     else if (word.is(Kind::Word, "train"))
       good = training();
     else if (word.is(Kind::Word, "generate"))
@@ -356,9 +370,10 @@ std::optional<Module> TextParser::module() {
     else if (word.is(Kind::Word, "transform"))
       good = transform();
     else
-      good = fail(word,
-                  "expected place, length, relation, state, primal, train, generate, pipeline, constant, graph, origin "
-                  "or transform");
+      good = fail(
+          word,
+          "expected place, length, relation, state, primal, again, train, generate, pipeline, constant, graph, origin "
+          "or transform");
   }
   if (!good || !check_numbers() || !lexer_.ok()) return {};
   return std::move(module_);

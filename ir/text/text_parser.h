@@ -57,6 +57,7 @@ class TextParser {
   bool state();
   bool training();
   bool primal();
+  bool again();
   bool generation();
   Phase phase();
   bool pipeline();

@@ -122,7 +122,7 @@ class Printer {
   static std::string training(const Training& t);
   std::string pipeline() const;
   std::string constants_table() const;
-  std::string footer() const;
+  std::string footer();
 
   const Module& module_;
   const PrintOptions& options_;
@@ -244,6 +244,7 @@ std::string Printer::header() {
                    loc_text(state.loc));
   for (const auto& [derivative, primal] : module_.primals)
     text += format("primal {} {}\n", quote(derivative), quote(primal));
+  for (const auto& [first, again] : module_.again) text += format("again {} {}\n", quote(again), quote(first));
   if (module_.training) text += training(*module_.training);
   if (module_.generation) text += "generate" + attrs(attrs_of(*module_.generation)) + "\n";
   return text + pipeline();
@@ -291,15 +292,15 @@ std::string Printer::constants_table() const {
   return text;
 }
 
-std::string Printer::footer() const {
+std::string Printer::footer() {
   std::string text;
-  int number = 0;
-  for (uint32_t index : origins_.order()) {
-    const Origin& origin = module_.origins[index];
-    text += format("origin {} {} {} {}{}\n", number++, quote(origin.name), quote(origin.op_type), origin.index,
-                   kPhases[static_cast<int>(origin.phase)]);
+  for (size_t number = 0; number < origins_.order().size(); ++number) {  // a node that is only differentiated is added
+    const Origin& origin = module_.origins[origins_.order()[number]];
+    text += format("origin {} {} {} {}{}{}\n", number, quote(origin.name), quote(origin.op_type), origin.index,
+                   kPhases[static_cast<int>(origin.phase)],
+                   origin.of ? format(" of {}", origins_.of(origin.of.index)) : std::string());
   }
-  number = 0;
+  int number = 0;
   for (uint32_t index : transforms_.order()) {
     const Transform& transform = module_.transforms[index];
     text += format("transform {} {}{}\n", number++, quote(transform.text), loc_text(transform.loc));

@@ -30,11 +30,11 @@ void bind(const Graph& graph, const ShardEntry& entry, ValueId value, LayoutRequ
 }
 
 /// A recomputed value gets the layout of the original, unless the schedule says otherwise.
-void bind_again(const Graph& graph, LayoutRequests& requests) {
+void bind_again(const Module& module, const Graph& graph, LayoutRequests& requests) {
   for (const auto& [value, request] : std::map(requests.uses))
-    if (const ValueId again = find_again(graph, value)) requests.uses.emplace(again, request);
+    if (const ValueId again = find_again(module, graph, value)) requests.uses.emplace(again, request);
   for (const auto& [value, request] : std::map(requests.results))
-    if (const ValueId again = find_again(graph, value)) bind_result(graph, again, request, requests);
+    if (const ValueId again = find_again(module, graph, value)) bind_result(graph, again, request, requests);
 }
 
 int find_axis(const Mesh& mesh, const std::string& name) {
@@ -188,7 +188,7 @@ class Binder {
       if (diags_.errors() != errors || !values.empty()) matched_[e] = true;
       for (const ValueId value : values) bind(graph, schedule_.shard[e], value, requests, diags_);
     }
-    bind_again(graph, requests);
+    bind_again(module_, graph, requests);
     bind_copies(module_, graph, requests);
     for (OpId id : graph.order())
       for (const Graph& region : graph.op(id).regions) requests.regions[id].push_back(bind_region(region));

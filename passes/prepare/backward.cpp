@@ -29,6 +29,7 @@ OriginId BackwardOrigins::of(OriginId origin) {
   Origin back = module_.origins[origin.index];
   back.name += ".grad";
   back.phase = Phase::Backward;
+  back.of = origin;
   module_.origins.push_back(std::move(back));
   backs_.emplace(made.index, made);
   return made;

@@ -165,7 +165,8 @@ std::map<OpId, DType> named_precisions(const Module& module, const Env& env) {
                       printable(shown_selector(*entry.target)));
   }
   for (const auto& [id, dtype] : std::map(precisions))
-    if (const ValueId again = find_again(graph, graph.result(id))) precisions.emplace(graph.producer(again), dtype);
+    if (const ValueId again = find_again(module, graph, graph.result(id)))
+      precisions.emplace(graph.producer(again), dtype);
   return precisions;
 }
 

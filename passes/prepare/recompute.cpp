@@ -86,7 +86,11 @@ class AgainWriter {
     }
     const std::vector<ValueId> results = op.outputs;
     const OpId copied = graph_.add(std::move(made), reader);
-    for (size_t r = 0; r < results.size(); ++r) again_.emplace(results[r], graph_.op(copied).outputs[r]);
+    for (size_t r = 0; r < results.size(); ++r) {
+      const ValueId again = graph_.op(copied).outputs[r];
+      again_.emplace(results[r], again);
+      module_.again[graph_.value(results[r]).name] = graph_.value(again).name;
+    }
   }
 
   void rename_in(Graph& region) {
@@ -108,6 +112,7 @@ class AgainWriter {
       Origin origin = module_.origins[first.index];
       origin.name += kAgain;
       origin.phase = Phase::Backward;
+      origin.of = first;
       module_.origins.push_back(std::move(origin));
     }
     std::ranges::sort(origins);

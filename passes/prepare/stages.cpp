@@ -52,13 +52,6 @@ std::vector<int> sequence_of(int stages, const std::vector<StageRead>& reads) {
 
 bool is_source(const Op& op) { return category(op) == Category::Source; }
 
-std::string name_of_forward(std::string name) {
-  constexpr std::string_view kGrad = ".grad";
-  while (name.ends_with(kGrad)) name.erase(name.size() - kGrad.size());
-  if (const size_t at = name.find(kAgain); at != std::string::npos) name.erase(at, kAgain.size());
-  return name;
-}
-
 Stages::Stages(Module& module, const Schedule& schedule, const Target& target, Diags& diags)
     : module_(module),
       graph_(module.graph),
@@ -241,12 +234,12 @@ int Stages::stage_of_rest() const {
 }
 
 /// By node of the forward pass: where its ops are. One that it shares with another stage's node may be there.
-std::map<std::string, int> Stages::stages_of_nodes() const {
-  std::map<std::string, int> stages;
+std::map<OriginId, int> Stages::stages_of_nodes() const {
+  std::map<OriginId, int> stages;
   for (const OpId id : graph_.order()) {
     if (phase_of_[id.index] != Phase::Forward || stage(id) < 0) continue;
     for (const OriginId origin : graph_.op(id).origins) {
-      int& at = stages.emplace(module_.origins[origin.index].name, kNone).first->second;
+      int& at = stages.emplace(origin, kNone).first->second;
       at = latest(at, stage(id));
     }
   }
@@ -256,12 +249,12 @@ std::map<std::string, int> Stages::stages_of_nodes() const {
 /// Assigns a backward op to the earliest stage of the nodes that it differentiates, since their backward passes end
 /// there. An Add of gradients goes where the last of them is made.
 void Stages::assign_backward() {
-  const std::map<std::string, int> stage_of_node = stages_of_nodes();
+  const std::map<OriginId, int> stage_of_node = stages_of_nodes();
   for (const OpId id : graph_.order()) {
     const Op& op = graph_.op(id);
     if (phase(id) != Phase::Backward || is_free(id) || is_source(op)) continue;
     for (const OriginId origin : op.origins) {
-      const auto node = stage_of_node.find(name_of_forward(module_.origins[origin.index].name));
+      const auto node = stage_of_node.find(module_.forward_node(origin));
       if (node == stage_of_node.end()) continue;
       if (stage(id) < 0 || latest(stage(id), node->second) == stage(id)) stage(id) = node->second;
     }

@@ -19,9 +19,6 @@ struct BlockRead {
   bool same_place;  // through memory, without a transfer
 };
 
-/// "fc" for "fc.again.grad": the forward node that an op differentiates or recomputes.
-std::string name_of_forward(std::string name);
-
 /// True for ops that compute nothing: inputs, constants, draws.
 bool is_source(const Op& op);
 
@@ -97,7 +94,7 @@ class Stages {
   void split_backward();
   void join_late_weights(const std::vector<bool>& is_awaited, std::vector<bool>& is_split) const;
   void find_totals();
-  std::map<std::string, int> stages_of_nodes() const;
+  std::map<OriginId, int> stages_of_nodes() const;
   void assign_backward();
   void keep_received();
   ValueId find_first(ValueId again) const;

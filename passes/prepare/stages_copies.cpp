@@ -80,10 +80,10 @@ void Stages::keep_received() {
 
 /// The value of the forward pass that a recomputed value copies; invalid for other values.
 ValueId Stages::find_first(ValueId again) const {
-  std::string name = graph_.value(again).name;
-  const size_t at = name.find(kAgain);
-  if (at == std::string::npos || phase_of_[graph_.producer(again).index] != Phase::Backward) return {};
-  const ValueId first = graph_.find_value(name.erase(at, kAgain.size()));
+  const std::string& name = graph_.value(again).name;
+  const auto at = std::ranges::find(module_.again, name, &std::pair<const std::string, std::string>::second);
+  if (at == module_.again.end() || phase_of_[graph_.producer(again).index] != Phase::Backward) return {};
+  const ValueId first = graph_.find_value(at->first);
   const bool is_same =
       first && phase_of_[graph_.producer(first).index] == Phase::Forward && graph_.type(first) == graph_.type(again);
   return is_same ? first : ValueId{};

@@ -25,19 +25,17 @@ void Stages::find_totals() {
 /// By op: whether it is the derivative of a value that depends on parameters alone. A node that only rounds a parameter
 /// first is not.
 std::vector<bool> Stages::derivatives_of_parameters() const {
-  std::set<std::string> nodes, others;
+  std::set<OriginId> nodes, others;
   for (const OpId id : graph_.order()) {
     if (is_source(graph_.op(id))) continue;
-    for (const OriginId origin : graph_.op(id).origins)
-      (of_parameters_[id.index] ? nodes : others).insert(module_.origins[origin.index].name);
+    for (const OriginId origin : graph_.op(id).origins) (of_parameters_[id.index] ? nodes : others).insert(origin);
   }
-  std::erase_if(nodes, [&](const std::string& name) { return others.contains(name); });
+  std::erase_if(nodes, [&](OriginId node) { return others.contains(node); });
   std::vector<bool> found(graph_.op_capacity(), false);
   for (const OpId id : graph_.order()) {
     const std::vector<OriginId>& origins = graph_.op(id).origins;
-    found[id.index] = !origins.empty() && std::ranges::all_of(origins, [&](OriginId origin) {
-      return nodes.contains(name_of_forward(module_.origins[origin.index].name));
-    });
+    found[id.index] = !origins.empty() &&
+                      std::ranges::all_of(origins, [&](OriginId o) { return nodes.contains(module_.forward_node(o)); });
   }
   return found;
 }

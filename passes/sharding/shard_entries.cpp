@@ -78,9 +78,7 @@ EntrySearch::EntrySearch(Module& module, LayerClasses classes, Schedule schedule
       target_(target),
       cost_(std::move(cost)),
       classes_(std::move(classes)),
-      names_(module, module.graph) {
-  for (const Origin& origin : module.origins) nodes_.insert(origin.name);
-}
+      names_(module, module.graph) {}
 
 std::optional<LayoutTrial> EntrySearch::lay_out() {
   Schedule schedule = schedule_;
@@ -216,13 +214,12 @@ int64_t EntrySearch::drop_needless(int64_t cost) {
 }
 
 /// True for a part of a decomposed node: "fc/MatMul" of a node "fc", and the same for derivatives.
-bool EntrySearch::is_part(const std::string& name) const {
-  for (size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
-    std::string node = name.substr(0, at);
-    while (node.ends_with(".grad")) node.erase(node.size() - 5);
-    if (nodes_.contains(node)) return true;
-  }
-  return false;
+bool EntrySearch::is_part(ValueId value) const {
+  const std::string& name = module_.graph.value(value).name;
+  return std::ranges::any_of(module_.graph.producer_op(value).origins, [&](OriginId origin) {
+    const auto is_before = [&](OriginId node) { return name.starts_with(module_.origins[node.index].name + "/"); };
+    return is_before(origin) || is_before(module_.forward_node(origin));
+  });
 }
 
 /// Values of the same shape that are computed from this one alone or that it is computed from, nearest first.
@@ -248,7 +245,7 @@ std::vector<ValueId> EntrySearch::values_near(ValueId value) const {
 std::optional<EntrySearch::Named> EntrySearch::about(ValueId value, const Named& named) const {
   const Value& own = module_.graph.value(value);
   const bool is_source = category(module_.graph.op(own.producer)) == Category::Source;
-  if (is_part(own.name) || is_source || asked_.contains({value, false}) || kept_.has(value, false)) return {};
+  if (is_part(value) || is_source || asked_.contains({value, false}) || kept_.has(value, false)) return {};
   Named made = named;
   made.values = {value};
   made.entry.target.text = own.name;
@@ -270,7 +267,7 @@ void EntrySearch::use_known_names(int64_t cost) {
   if (cost >= kCannotRun) return;
   const int64_t hardly = cost / kHardly;
   for (Named& named : added_) {
-    if (named.entry.use || !is_part(module_.graph.value(named.values.front()).name)) continue;
+    if (named.entry.use || !is_part(named.values.front())) continue;
     const Named before = named;
     int tried = 0;
     for (const ValueId value : values_near(named.values.front())) {

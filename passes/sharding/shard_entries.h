@@ -57,7 +57,7 @@ class EntrySearch {
   std::optional<Layout> common_use(ValueId value) const;
   int64_t drop_needless(int64_t cost);
   void use_known_names(int64_t cost);
-  bool is_part(const std::string& name) const;
+  bool is_part(ValueId value) const;
   std::vector<ValueId> values_near(ValueId value) const;
   std::optional<Named> about(ValueId value, const Named& named) const;
   using LayoutOf = std::function<Layout(ValueId)>;
@@ -77,7 +77,6 @@ class EntrySearch {
   ChosenLayouts wanted_;
   std::vector<Named> added_;
   std::set<std::pair<ValueId, bool>> asked_;
-  std::set<std::string> nodes_;  // of the model
 };
 
 /// Adds to each entry of a schedule a rank's share of its values, as a trial has laid them out.

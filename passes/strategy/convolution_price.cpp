@@ -81,7 +81,7 @@ class Price {
         groups_(static_cast<double>(g.groups)),
         filters_(static_cast<double>(g.filters)),
         depth_(static_cast<double>(g.channels * g.taps)),
-        row_taps_(static_cast<double>(g.taps / g.window.back())),
+        runs_(static_cast<double>(g.groups > 1 ? g.taps : g.taps / g.window.back())),
         inputs_(static_cast<double>(g.inputs.high() * g.channels)),
         outputs_(static_cast<double>(g.outputs.high())),
         rows_(outputs_ / static_cast<double>(g.out.back().high())),
@@ -100,8 +100,8 @@ class Price {
     const double tiles = outputs * groups_ * direct_panels();
     const double products = std::max(prices_.direct * tiles * depth_, far(panels * depth_, 4));
     const double across = has_part() ? prices_.across_lines * outputs * panels : 0;
-    return copied + tiles * (prices_.a_tile + 0.47 * row_taps_) + across + products + far_results(false) +
-           prices_.a_lone_tile * outputs * groups_ * lone_panels() + 0.4 * panels * depth_;
+    return copied + tiles * (prices_.a_tile + (groups_ > 1 ? 0.57 : 0.47) * runs_) + across + products +
+           far_results(false) + prices_.a_lone_tile * outputs * groups_ * lone_panels() + 0.4 * panels * depth_;
   }
 
   std::optional<double> operator()(const WinogradConvolution& s) const {
@@ -128,7 +128,7 @@ class Price {
   }
 
   std::optional<double> operator()(const PlaneConvolution&) const {
-    const double width = outputs_ / rows_, a_tap = is_strided_ ? 0.27 : 0.08;
+    const double width = outputs_ / rows_, a_tap = is_strided_ ? 0.27 : lanes_ >= 16 ? 0.066 : 0.08;
     return images_ * groups_ * filters_ * rows_ * (24.5 + depth_ * (4 + a_tap * width));
   }
 
@@ -221,7 +221,8 @@ class Price {
 
   ProductPrices prices_;
   double lanes_;
-  double images_, groups_, filters_, depth_, row_taps_;
+  double images_, groups_, filters_, depth_;
+  double runs_;  // of a window's elements that lie side by side, channels innermost: rows, or in groups single taps
   double inputs_, outputs_, rows_;  // of a group of an image: elements, elements of a filter's result, their rows
   bool is_strided_;
   const WindowGeometry& geometry_;

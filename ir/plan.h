@@ -188,6 +188,8 @@ struct LaunchStep {
 struct CopyStep {
   BufferId from, to;      // equal types
   bool in_place = false;  // `from` and `to` share memory: nothing is moved
+  /// True for a step that only waits and raises.
+  bool is_empty() const { return from == to; }
 };
 struct CollectiveStep {
   OpKind kind;  // AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Reduce, ShardSlice

@@ -355,6 +355,7 @@ PlanMachine::Spread PlanMachine::rows_of(BufferId buffer, const Now& now) const 
 }
 
 void PlanMachine::copy(int rank, const CopyStep& step, const std::vector<Access>& accesses, const Now& now) {
+  if (step.is_empty()) return;
   const Buffer& from = plan_.buffer(step.from);
   const Spread all = now.rows.of ? rows_of(step.from, now) : whole(from.dims());
   Tensor value = read(rank, step.from, all, from.type.dtype, now);

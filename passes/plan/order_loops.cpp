@@ -20,6 +20,9 @@
 //   rank 0   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
 //   rank 1   produce --+--> |wait for ready of 0, 1| read both windows |barrier| overwrite
 //
+// In a pipeline, the first step of a block has no step before it that could raise the signal: which block ran before
+// depends on the micro-batch, and an evaluation leaves blocks out. An empty step at the block's begin raises it then.
+//
 // With mechanism signal a loop is ordered alike, but the computing steps are one kernel that signals and waits inside.
 // With mechanism fused the whole loop is one kernel on one stream, in which one chunk follows another.
 #include <algorithm>
@@ -59,7 +62,10 @@ class LoopOrder {
  public:
   LoopOrder(Plan& plan, Block& block) : plan_(plan), block_(block), writer_(plan) {}
 
-  void order() { order(block_.steps); }
+  void order() {
+    add_begin();
+    order(block_.steps);
+  }
 
  private:
   void order(std::vector<Step>& steps) {
@@ -74,6 +80,40 @@ class LoopOrder {
       const std::vector<int> axes = barrier_axes(plan_, step);
       if (!axes.empty()) wait_for_last(steps, i, step.stream, step, axes, true);
     }
+  }
+
+  /// True for a kernel that reaches into the windows of its peers, and for a step that holds one.
+  bool has_peer_kernel(const Step& step) const {
+    const auto has_one = [&](const auto* body) {
+      return std::ranges::any_of(*body, [&](const Step& inner) { return has_peer_kernel(inner); });
+    };
+    return !barrier_axes(plan_, step).empty() || std::ranges::any_of(bodies_of(step), has_one);
+  }
+
+  /// Adds an empty step to a block of a pipeline that would begin with a kernel over windows: the step that its peers
+  /// wait for.
+  void add_begin() {
+    std::vector<Step>& steps = block_.steps;
+    const auto first = std::ranges::find_if(
+        steps, [&](const Step& step) { return step.stream == kComputeStream && !is_transfer(step); });
+    if (plan_.blocks.size() == 1 || first == steps.end() || !has_peer_kernel(*first)) return;
+    int count = 1;
+    if (last_leaf_before(plan_, block_, kComputeStream, count)) return;
+    Step begin;
+    begin.name = first->name + ".begin";
+    begin.what = CopyStep{buffer_of(*first), buffer_of(*first), true};
+    begin.origins = first->origins;
+    begin.phase = first->phase;
+    steps.insert(first, std::move(begin));
+  }
+
+  /// A buffer that the step, or one inside, touches.
+  static BufferId buffer_of(const Step& step) {
+    if (!step.accesses.empty()) return step.accesses[0].buffer;
+    for (const auto* body : bodies_of(step))
+      for (const Step& inner : *body)
+        if (const BufferId found = buffer_of(inner)) return found;
+    return {};
   }
 
   /// A step of the loop's body that another one must not overtake.
@@ -94,7 +134,8 @@ class LoopOrder {
     Step* before = last_leaf(steps, at, stream, count);
     if (!before && &steps == &block_.steps) before = last_leaf_before(plan_, block_, stream, count);
     if (before)
-      wait(waiter, writer_.done_signal(*before, axes, count), writer_.once(), 0, Wait::Reason::Data, in_kernel);
+      wait(waiter, writer_.done_signal(*before, block_.place, axes, count), writer_.once(), 0, Wait::Reason::Data,
+           in_kernel);
   }
 
   void order_loop(std::vector<Step>& steps, size_t at, ForStep& loop) {

@@ -41,7 +41,7 @@ class TransferOrder {
 
   void run() {
     if (independence_ != Independence::Shared) part_streams();
-    receive_on_compute();
+    receive_early();
     deepen_shared_memory();
     for (size_t t = 0; t < plan_.transfers.size(); ++t) order_transfer(static_cast<int>(t));
   }
@@ -131,22 +131,13 @@ class TransferOrder {
     }
   }
 
-  bool is_in_front(const Spot& spot) const { return plan_.blocks[spot.block].turn == Turn::Before; }
+  bool is_received_early(const Spot& spot) const { return plan_.blocks[spot.block].turn == Turn::Before; }
 
-  /// True if a kernel of that block reads the received value on its peers as well.
-  bool is_read_by_peers(int transfer, const Spot& recv) {
-    return std::ranges::any_of(users(plan_.transfers[transfer].to, false), [&](const Spot& reader) {
-      return reader.block == recv.block && !barrier_axes(plan_, first_leaf(step_at(reader))).empty();
-    });
-  }
-
-  /// Receives on the compute stream where that saves waits. A value that arrives before the micro-batches is read in
-  /// all of them. A kernel that reads a value on its peers must not begin before these have ended the micro-batch
-  /// before: when their compute streams have received it, they have.
-  void receive_on_compute() {
+  /// A value that arrives before the micro-batches is read in all of them. The compute stream receives it, so that it
+  /// need not wait for it again.
+  void receive_early() {
     for (size_t t = 0; t < plan_.transfers.size(); ++t)
-      if (const Spot recv = find_move<RecvStep>(static_cast<int>(t));
-          is_in_front(recv) || is_read_by_peers(static_cast<int>(t), recv))
+      if (const Spot recv = find_move<RecvStep>(static_cast<int>(t)); is_received_early(recv))
         step_at(recv).stream = kComputeStream;
   }
 
@@ -232,7 +223,7 @@ class TransferOrder {
     if (!is_once && deep_to < plan_.micro_batches) wait_for_readers(step_at(recv), is_forward(recv), readers, deep_to);
     std::set<size_t> blocks;
     for (const Spot& reader : readers)
-      if (!is_in_front(recv) && blocks.insert(reader.block).second) wait_for_move(reader, recv, 0);
+      if (!is_received_early(recv) && blocks.insert(reader.block).second) wait_for_move(reader, recv, 0);
   }
 
   Plan& plan_;

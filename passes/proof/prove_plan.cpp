@@ -384,6 +384,7 @@ class Checks {
 
   /// Both buffers are declared and fit.
   void check_copy(const Step& step, const CopyStep& copy) {
+    if (copy.is_empty()) return;
     check_access(step, copy.from, false);
     check_access(step, copy.to, true);
     const Buffer &from = plan_.buffer(copy.from), &to = plan_.buffer(copy.to);

@@ -277,12 +277,12 @@ def check_recomputation():
     kept, file = FOLDER / "recomputed.kept.yaml", FOLDER / "recomputed.yaml"
     kept.write_text(TRAIN.replace("seq: 32", "seq: 64"))
     fast = FOLDER / "fast.yaml"  # no transform gains anything
-    fast.write_text(HOST.format(ranks=2, capacity="1800KB").replace("bandwidth: 1GB/s, latency: 5us", "bandwidth: 1000GB/s, latency: 10ns"))
+    fast.write_text(HOST.format(ranks=2, capacity="1500KB").replace("bandwidth: 1GB/s, latency: 5us", "bandwidth: 1000GB/s, latency: 10ns"))
     flags = ("--machine", fast, "--train", kept, "-o", file)
     status, _, err = harness.weft("plan", model, *flags, "--level", "transforms")
     if not harness.check("recomputation/is planned", status == 0 and ", recomputed" in err, f"exit {status}: {err[-600:]}"):
         return
-    harness.check("recomputation/is written", "  recompute: {limit: 1800000B}  # without it" in file.read_text(), file.read_text())
+    harness.check("recomputation/is written", "  recompute: {limit: 1500000B}  # without it" in file.read_text(), file.read_text())
     status, out, err = harness.weft("verify", model, "--schedule", file)
     harness.check("recomputation/computes what one rank does", status == 0, f"exit {status}: {(out + err)[-400:]}")
 

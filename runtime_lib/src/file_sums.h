@@ -17,15 +17,18 @@ class FileSums {
 
   /// The elements of a file. Large ones count only with --check, since a sum of them takes time.
   void add(const std::string& input, const std::vector<int64_t>& shape, std::string_view elements);
-  /// Called after a barrier of all ranks. On rank 0 it throws Failure (wrong input), which names an input of which
-  /// another rank has read other elements.
-  void check() const;
+  /// Whether a file was added since the last check; the same on all ranks.
+  bool has_new() const { return has_new_; }
+  /// Called after a barrier of all ranks, with another one before the next file is added. On rank 0 it throws Failure
+  /// (wrong input), which names an input of which another rank has read other elements.
+  void check();
 
  private:
   const World& world_;
   const int rank_;
   const bool checks_all_;
   std::vector<std::string> inputs_;  // in the order in which they were first read
+  bool has_new_ = false;
 };
 
 }  // namespace weft

@@ -25,8 +25,7 @@ struct TextSource {
     const Port& port = generator.ports().prompt;
     const NpyFile prompt(input_file(options.inputs.at(port.name), iteration), port.dtype);
     rank.file_sums.add(port.name, prompt.shape(), {prompt.data(), size_t(tensor_bytes(port.dtype, prompt.shape()))});
-    rank.barrier();
-    rank.file_sums.check();
+    rank.meet_with_files();
     states.reset();
     rank.invocation = 0;
     inputs.load(iteration);

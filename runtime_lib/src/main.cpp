@@ -46,8 +46,7 @@ double invoke(RankBase& rank, Inputs& inputs, States& states, int invocation) {
   inputs.load(invocation);
   inputs.upload(states);
   rank.make_ready();
-  rank.barrier();
-  rank.file_sums.check();
+  rank.meet_with_files();
   const int64_t begin = now_ns();
   rank.iterate();
   const int64_t end = now_ns();

@@ -57,6 +57,13 @@ void RankBase::barrier() const {
   time_out(nullptr, (missing.empty() ? "the other ranks" : missing) + " at the end of the iteration");
 }
 
+void RankBase::meet_with_files() {
+  barrier();
+  if (!file_sums.has_new()) return;
+  file_sums.check();
+  barrier();
+}
+
 void RankBase::await_others() const {
   constexpr int64_t kBetweenLooks = 1'000'000'000;
   int64_t looked = now_ns();

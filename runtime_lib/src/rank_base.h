@@ -96,6 +96,8 @@ struct RankBase {
   virtual int64_t received_bytes() const { return 0; }
   /// The barrier of all ranks.
   void barrier() const;
+  /// The same, and all ranks have read the same files so far. No rank reads another one before they are compared.
+  void meet_with_files();
   /// The same, but it waits for rank 0 for any time while it is idle. It fails if rank 0's process is stopped for the
   /// time-out.
   void await_others() const;

@@ -248,8 +248,7 @@ void Trainer::feed(const std::vector<WholeTensor>& batch, int64_t number) {
   if (const char* name = rank_.executable.training->evaluates) inputs_.give({name, {}, &flag});
   inputs_.upload(states_);
   if (options_.check_nan) rank_.odd_input = odd_input(rank_);
-  rank_.barrier();
-  rank_.file_sums.check();
+  rank_.meet_with_files();
 }
 
 /// Before it gathers a figure, rank 0 decides whether the current step is the last. After the barriers of that
@@ -409,8 +408,7 @@ void Trainer::print_summary() const {
 int Trainer::run() {
   data_.add_to(rank_.file_sums);
   if (evaluation_) evaluation_->add_to(rank_.file_sums);
-  rank_.barrier();
-  rank_.file_sums.check();
+  rank_.meet_with_files();
   states_.begin();
   if (folder_)
     tidy_checkpoints(options_.checkpoint, options_.keep, checkpoint_folder(options_.checkpoint), options_.load_state);

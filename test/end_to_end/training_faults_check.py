@@ -223,6 +223,26 @@ def check_evaluations(folder, program):
     harness.check("evaluation/without a label that counts is null", status == 0 and shown, f"exit {status}: {err[-300:]}")
 
 
+def check_input_file(folder):
+    """All ranks read the file of an input before the first step; one that is late still finds that they read the same."""
+    model, program = folder / "scaled.onnxtxt", folder / "scaled"
+    model.write_text('<ir_version: 10, opset_import: ["" : 20]> m (float[8,16] x, float c) => (float[8,16] y) '
+                     "<float[16,16] u = random(1, 0.2)> { up = MatMul(x, u) y = Mul(up, c) }")
+    schedule = folder / "scaled.yaml"
+    schedule.write_text("weft: 1\nmesh: {dp: 2}\nshard: {x: {dp: 0}}\ntrain:\n  loss: {mean_squared_error: {predictions: y, targets: t}}\n"
+                        '  inputs: {t: "float[8, 16]"}\n  optimizer: {sgd: {rate: 0.1}}\n')
+    status, _, err = harness.weft("compile", model, "--schedule", schedule, "-o", program, "--quiet")
+    if not harness.check("input file/compiles", status == 0, err[-300:]):
+        return
+    draw, flags = np.random.default_rng(1), []
+    for name, flag, array in (("x", "--data", draw.random((24, 16))), ("t", "--data", draw.random((24, 16))), ("c", "--input", np.float32(0.5))):
+        np.save(folder / f"scaled_{name}.npy", np.asarray(array, np.float32))
+        flags += [flag, f"{name}={folder / f'scaled_{name}.npy'}"]
+    runs = [harness.run([program, *flags, "--steps", 2, *more]) for more in ((), ("--ranks-as-threads",)) for _ in range(12)]
+    wrong = [err for status, _, err in runs if status != 0]
+    harness.check("input file/is the same on all ranks", not wrong, f"{len(wrong)} of {len(runs)}: {wrong[:1]}")
+
+
 def main():
     harness.need_weft()
     folder = harness.scratch("training_faults")
@@ -241,6 +261,7 @@ def main():
     check_full_disk(folder, {name: program for name, program in wide.items() if program})
     check_other_checkpoints(folder, programs["one"])
     check_evaluations(folder, programs["one"])
+    check_input_file(folder)
 
 
 if __name__ == "__main__":

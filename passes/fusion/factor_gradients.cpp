@@ -67,15 +67,18 @@ class Factoring {
     return of_forward_[v] = result;
   }
 
-  /// An op that makes a multiple of known[0], the gradient, from `known` multiples and values of the forward pass.
-  bool is_multiple(const Op& op, const std::vector<ValueId>& known) {
-    if (!is_linear(op.kind) || !module_.is_backward(op) || graph_.type(op.outputs[0]) != graph_.type(known[0]))
+  /// Values that are known as multiples of a gradient, with the number of their readers that are not among the ops.
+  using Unread = std::map<ValueId, size_t>;
+
+  /// An op that makes a multiple of the gradient from it, from known multiples and from values of the forward pass.
+  bool is_multiple(const Op& op, ValueId gradient, const Unread& known) {
+    if (!is_linear(op.kind) || !module_.is_backward(op) || graph_.type(op.outputs[0]) != graph_.type(gradient))
       return false;
-    if (op.kind == OpKind::Mul && contains(known, op.inputs[1])) return is_factor(op.inputs[0], known[0]);
-    if (op.kind == OpKind::Mul) return contains(known, op.inputs[0]) && is_factor(op.inputs[1], known[0]);
-    const auto has_factor = [&](ValueId v) { return v != known[0] && contains(known, v); };
-    if (op.kind == OpKind::Div) return has_factor(op.inputs[0]) && is_factor(op.inputs[1], known[0]);
-    return std::ranges::all_of(op.inputs, has_factor);
+    const auto is_known = [&](ValueId v) { return v == gradient || known.contains(v); };
+    if (op.kind == OpKind::Mul && is_known(op.inputs[1])) return is_factor(op.inputs[0], gradient);
+    if (op.kind == OpKind::Mul) return is_known(op.inputs[0]) && is_factor(op.inputs[1], gradient);
+    if (op.kind == OpKind::Div) return known.contains(op.inputs[0]) && is_factor(op.inputs[1], gradient);
+    return std::ranges::all_of(op.inputs, [&](ValueId v) { return known.contains(v); });
   }
 
   bool is_factor(ValueId v, ValueId gradient) {
@@ -84,36 +87,35 @@ class Factoring {
     return (type == wanted || (is_number && type.ndim() <= wanted.ndim())) && is_of_forward(v);
   }
 
-  /// The largest sum of multiples of `gradient` whose parts nothing else reads.
+  /// The largest sum of multiples of `gradient` whose parts nothing else reads. One of more ops becomes several.
   std::optional<Multiples> multiples_of(ValueId gradient) {
+    constexpr size_t kMostOps = 64;
     const TensorType& type = graph_.type(gradient);
     const bool is_wide = type.dtype == DType::F32 || type.dtype == DType::F64;
     if (!is_wide || type.layout.has(AxisState::Kind::P) || graph_.value(gradient).uses.size() < 2) return {};
     Multiples found{gradient, {}}, best;
-    std::vector<ValueId> known{gradient};
+    Unread unread;
+    size_t open = 0;  // multiples with a reader that is not among the ops
     std::map<size_t, OpId> next;
     const auto add_readers = [&](ValueId v) {
       for (const Use& use : graph_.value(v).uses)
         if (use.op && order_.contains(use.op.index)) next.emplace(order_.at(use.op.index), use.op);
     };
-    for (add_readers(gradient); !next.empty();) {
+    for (add_readers(gradient); !next.empty() && found.ops.size() < kMostOps;) {
       const OpId id = next.extract(next.begin()).mapped();
-      if (!is_multiple(graph_.op(id), known)) continue;
+      if (!is_multiple(graph_.op(id), gradient, unread)) continue;
       if (!are_of_one_step(graph_, {id, found.ops.empty() ? id : found.ops[0]})) continue;
       found.ops.push_back(id);
-      known.push_back(graph_.result(id));
-      add_readers(known.back());
-      if (is_closed(found)) best = found;
+      for (const ValueId v : graph_.op(id).inputs)
+        if (const auto at = unread.find(v); at != unread.end() && --at->second == 0) --open;
+      const ValueId made = graph_.result(id);
+      const bool is_read = !graph_.value(made).uses.empty();
+      unread.emplace(made, graph_.value(made).uses.size());
+      open += is_read;
+      add_readers(made);
+      if (open == (is_read ? 1 : 0)) best = found;
     }
     return best.ops.size() > 1 ? std::optional(best) : std::nullopt;
-  }
-
-  /// True if only the ops themselves read their results, but for the last one.
-  bool is_closed(const Multiples& multiples) const {
-    return std::all_of(multiples.ops.begin(), multiples.ops.end() - 1, [&](OpId id) {
-      const std::vector<Use>& uses = graph_.value(graph_.result(id)).uses;
-      return std::ranges::all_of(uses, [&](const Use& use) { return use.op && contains(multiples.ops, use.op); });
-    });
   }
 
   /// True if the factor depends on at least two stored values: results of ops that are dear or not pointwise.

@@ -39,6 +39,19 @@ TEST_CASE("factor-gradients: a step has the values of the formula") {
   }
 }
 
+TEST_CASE("factor-gradients: a long chain of activations has several factors") {
+  std::string chain = "c0 = Gelu(h)";
+  for (int i = 1; i < 30; ++i) chain += " c" + std::to_string(i) + " = Gelu(c" + std::to_string(i - 1) + ")";
+  check_same_step(network(chain + " a = Gelu(c29)"), kDescent, "factor-gradients");
+  const auto made = prepare(network(chain + " a = Gelu(c29)"), kDescent, "factor-gradients");
+  REQUIRE(made->ok());
+  const std::vector<std::string>& remarks = made->module->remarks;
+  const auto is_count = [](const std::string& remark) { return remark.starts_with("factor-gradients: "); };
+  const auto count = std::ranges::find_if(remarks, is_count);
+  REQUIRE(count != remarks.end());
+  CHECK(std::stoi(count->substr(18)) > 1);
+}
+
 TEST_CASE("factor-gradients: the gradient before an activation is one product of two values") {
   for (const char* activation :
        {"a = Gelu(h)", "a = Gelu<approximate = \"tanh\">(h)", "s = Sigmoid(h) a = Mul(h, s)", "a = Mish(h)"})

@@ -53,7 +53,7 @@ Step* last_leaf_before(Plan& plan, const Block& block, int stream, int& count) {
     Block& before = plan.blocks[static_cast<size_t>(at->block)];
     if (before.place != block.place) continue;
     if (at->micro_batch != own->micro_batch) return nullptr;
-    if (before.phase != block.phase) return nullptr;  // an evaluation may have only one of them
+    if (block.phase == Phase::Forward && before.phase != Phase::Forward) return nullptr;  // an evaluation leaves it out
     if (Step* found = last_leaf(before.steps, before.steps.size(), stream, count)) return found;
   }
   return nullptr;

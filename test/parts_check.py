@@ -20,6 +20,11 @@ def main():
     case = next((harness.ROOT / "test" / "cases" / "operators").iterdir())
     found = run.group_of(str(case), GROUPS)
     harness.check("a folder of test/cases", found and found.name == "cases" and found.part == (str(case),), str(found))
+    paths = ("test/passes/scatter_updates_test.cpp", "test/passes/pipelines_test.cpp")
+    both = run.joined([run.group_of(path, GROUPS) for path in paths])
+    harness.check("two paths of a group are one run", len(both) == 1 and len(both[0].part) == 2, str(both))
+    whole = run.joined([run.group_of(path, GROUPS) for path in (paths[0], "unit")])
+    harness.check("a path and its group are all of the group", len(whole) == 1 and whole[0].part == (), str(whole))
     for pattern, _ in run.GROUPS_OF_PARTS:
         harness.check(f"test/{pattern}", next((harness.ROOT / "test").glob(pattern), None), "no path is of this kind")
 

@@ -71,6 +71,16 @@ def group_of(argument, groups):
     return None
 
 
+def joined(groups):
+    """Each group once: several paths of one are one run, its name among them is all of it."""
+    by_name = {}
+    for group in groups:
+        known = by_name.setdefault(group.name, group)
+        if known is not group:
+            known.part = (*known.part, *group.part) if known.part and group.part else ()
+    return list(by_name.values())
+
+
 def run_groups(groups, level):
     for group in groups:
         if group.manner == "alone":
@@ -155,12 +165,12 @@ def main(arguments):
         return 0
     level = arguments[0] if arguments and arguments[0] in LABELS else "slow"
     wanted = [argument for argument in arguments if argument not in LABELS]
-    chosen = [group_of(argument, groups) for argument in wanted]
-    if None in chosen:
-        print(f"neither a group nor a path with tests: {wanted[chosen.index(None)]}; "
+    found = [group_of(argument, groups) for argument in wanted]
+    if None in found:
+        print(f"neither a group nor a path with tests: {wanted[found.index(None)]}; "
               f"the groups are: {', '.join(group.name for group in groups)}")
         return 2
-    chosen = chosen or [group for group in groups if LABELS.index(group.label) <= LABELS.index(level)]
+    chosen = joined(found) or [group for group in groups if LABELS.index(group.label) <= LABELS.index(level)]
     run_groups(chosen, level)
     print_table(chosen)
     write_report(chosen)

@@ -70,7 +70,11 @@ def lines_of_markdown(text):
         if line.lstrip().startswith("```"):
             fenced = not fenced
             yield None
-        elif fenced or not line.strip() or line.startswith("#"):
+        elif line.startswith("#") and not fenced:
+            yield None
+            yield " " + line.lstrip("#").strip()
+            yield None
+        elif fenced or not line.strip():
             yield None
         elif line.lstrip().startswith("|"):
             for cell in re.split(r"(?<!\\)\|", line):

@@ -1,7 +1,8 @@
 // Prices are sums of a few counts, each with a coefficient in nanoseconds: of a row, a tile, a product. They were
 // fitted by least squares of relative errors to times on a Sapphire Rapids core, for AVX2 and for AVX-512. Those of
 // direct and unfolded convolutions are of emitted kernels, the 355 shapes of test/bench/convolution_grid.py; others are
-// of the runtime's functions.
+// of the runtime's functions. Two were set later by a few of these shapes: the single taps of windows in groups, and
+// the long lines of planes with AVX-512.
 #include "passes/strategy/convolution_price.h"
 
 #include <algorithm>

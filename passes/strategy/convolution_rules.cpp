@@ -180,10 +180,10 @@ Verdict direct_convolution(const StrategyContext& context) {
 /// for 128 channels, 0.70 for 256, and 1.24 for 512.
 int64_t winograd_cost(const WindowGeometry& g, const Dims& filters, int64_t tile) {
   constexpr int64_t kNearBytes = 1 << 20, kHeldBytes = 8 << 20;
-  constexpr int64_t kOfNear = 2, kOfHeld = 5, kMultiplicationsARead = 18;
+  constexpr int64_t kOfNear = 2, kOfHeld = 5, kOfFar = 18;  // multiplications that a read takes
   const int64_t points = (tile + 2) * (tile + 2);
   const int64_t bytes = points * 4 * filters[1] * ((filters[0] + 15) / 16 * 16);
-  const int64_t a_read = bytes <= kNearBytes ? kOfNear : bytes <= kHeldBytes ? kOfHeld : kMultiplicationsARead;
+  const int64_t a_read = bytes <= kNearBytes ? kOfNear : bytes <= kHeldBytes ? kOfHeld : kOfFar;
   const auto tiles = [&](const Scale& extent) { return (extent.high() + tile - 1) / tile; };
   return points * (tiles(g.out[0]) * tiles(g.out[1]) + a_read);
 }
